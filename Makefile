@@ -1,0 +1,57 @@
+# make repro | test | lab | check | assets | refresh-notebooks | why | clean
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYTHONPATH := $(CURDIR)/lib
+
+.PHONY: repro test lab check assets setup hooks refresh-notebooks why verify constraints clean
+
+repro: setup
+	@dvc repro
+
+test: setup check
+	@dvc repro -q entropy_study@tiny
+	@python -m pytest
+
+lab: setup
+	@jupyter lab notebooks
+
+# The environment: pyproject.toml says what, constraints.txt says which versions.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed, not %d.%d; try make PYTHON=python3.12" % sys.version_info[:2])'
+	@echo "setting up .venv (about two minutes) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	@touch $@
+
+setup: $(READY) assets
+
+# Both profiles use the same assets, so the second costs nothing.
+assets: $(READY)
+	@dvc repro -q fetch
+
+check: $(READY)
+	@ruff check --quiet .
+	@ruff format --quiet --check .
+
+hooks: $(READY)
+	@pre-commit install
+
+# The committed notebooks hold the outputs of their own defaults, the tiny profile.
+refresh-notebooks: setup
+	@for notebook in notebooks/*/*.ipynb; do python -m readout.pipeline.run $$notebook -o $$notebook || exit 1; done
+
+why: $(READY)
+	@python -m readout.pipeline.why
+
+verify: $(READY)
+	@python -m readout.sources.fetch verify
+
+# torch is pinned by hand in pins.in; everything else follows from pyproject.toml.
+constraints: $(READY)
+	@uv pip compile pyproject.toml -c pins.in --all-extras --universal --python-version 3.11 \
+	  --no-annotate --no-header --upgrade --quiet -o constraints.txt
+
+clean:
+	@rm -rf results figures/tiny figures/scratch

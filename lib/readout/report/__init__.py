@@ -1,0 +1,1 @@
+"""Tables, intervals, figures and verdicts: everything that comes after the lenses."""

@@ -1,0 +1,151 @@
+"""The figures of representation quality against depth (paper C, figures 2 and 10, and our controls)."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from readout.report.figures import PALETTE, WIDTH, band, caption, depth_axis
+
+# What a reader needs on each axis: the name, the unit, and what a higher value means.
+METRICS = {
+    "prompt_entropy": ("Prompt entropy", "share of the maximum", "tokens of a text more spread"),
+    "effective_rank": ("Effective rank", "dimensions", "more directions in use"),
+    "curvature": ("Curvature", "degrees", "path of the tokens more bent"),
+    "dataset_entropy": ("Dataset entropy", "share of the maximum", "texts more spread"),
+    "infonce": ("InfoNCE", "nats", "views of a text harder to match"),
+    "lidar": ("LiDAR", "share of the maximum", "more directions tell texts apart"),
+    "dime": ("DiME", "nats", "views better aligned"),
+}
+BLUE, ORANGE, GREEN = PALETTE[0], PALETTE[1], PALETTE[2]
+# Colour and dashes say the same thing twice, for print and for colour-blind readers.
+PRETRAINED = {"color": BLUE, "linestyle": "-"}
+NORMED = {"color": GREEN, "linestyle": (0, (5, 1.5))}
+RANDOM = {"color": ORANGE, "linestyle": (0, (1.2, 1.2))}
+PUBLISHED = {"color": ORANGE, "linestyle": (0, (5, 1.5))}
+
+
+def _sampling(table: pd.DataFrame) -> str:
+    n = int(table["n"].max())
+    seeds = sorted({int(s) for s in table["seed"].dropna()}) if "seed" in table else []
+    control = f" Random weights: seed {', '.join(map(str, seeds))}." if seeds else ""
+    level = f"{table['level'].iloc[0]:.0%}"
+    return f"n = {n} texts ({table['data'].iloc[0]}), bands: {level} over authors.{control}"
+
+
+def _legend(axes, labels: dict[str, dict]) -> None:
+    handles = [Line2D([], [], label=label, **line) for label, line in labels.items()]
+    axes.legend(handles=handles, loc="center left", handlelength=3)
+    axes.set_axis_off()
+
+
+def _panel(ax, metric: str, n_layers: int) -> None:
+    title, unit, higher = METRICS[metric]
+    ax.set_title(title)
+    ax.set_ylabel(unit)
+    ax.set_xlabel("")
+    ax.annotate(f"↑ {higher}", (0.99, 1.02), xycoords="axes fraction", ha="right", fontsize=6.5, color="0.35")
+    depth_axis(ax, n_layers)
+
+
+def _lowest(rows: pd.DataFrame) -> pd.Series:
+    return rows.loc[rows["value"].idxmin()]
+
+
+def quality(table: pd.DataFrame) -> Figure:
+    """All seven metrics of one model against depth: raw, final-normed, and the same architecture untrained."""
+    figure, axes = plt.subplots(4, 2, figsize=(WIDTH, 8.6), layout="constrained")
+    n_layers = int(table["layer"].max())
+    for ax, metric in zip(axes.flat, METRICS, strict=False):
+        rows = table[table["metric"] == metric]
+        random, trained = (rows[rows["weights"] == w] for w in ("random", "pretrained"))
+        band(ax, random[random["norm"] == "raw"], **RANDOM)
+        band(ax, trained[trained["norm"] == "final"], **NORMED)
+        band(ax, trained[trained["norm"] == "raw"], **PRETRAINED)
+        _panel(ax, metric, n_layers)
+    _legend(
+        axes.flat[-1],
+        {"pretrained": PRETRAINED, "pretrained, final norm on every site": NORMED, "random weights": RANDOM},
+    )
+    entropy = table[(table["metric"] == "prompt_entropy") & (table["weights"] == "pretrained")]
+    low = _lowest(entropy[entropy["norm"] == "raw"])
+    model = table["model"].iloc[0]
+    figure.suptitle(
+        f"{model}: prompt entropy is lowest at {low['site']} of {n_layers} ({low['value']:.2f})",
+        x=0.01,
+        ha="left",
+        fontsize=10,
+    )
+    caption(figure, f"x: layer, relative depth below. {_sampling(table)}")
+    return figure
+
+
+def first_token(table: pd.DataFrame) -> Figure:
+    """Prompt entropy with and without each text's first token, one panel a model."""
+    models = list(dict.fromkeys(table["model"]))
+    figure, axes = plt.subplots(
+        1, len(models), figsize=(WIDTH, 2.9), sharey=True, layout="constrained", squeeze=False
+    )
+    for ax, model in zip(axes.flat, models, strict=True):
+        rows = table[table["model"] == model]
+        for (weights, kept), line in {
+            ("random", "kept"): RANDOM,
+            ("pretrained", "dropped"): NORMED,
+            ("pretrained", "kept"): PRETRAINED,
+        }.items():
+            band(ax, rows[(rows["weights"] == weights) & (rows["first_token"] == kept)], **line)
+        trained = rows[rows["weights"] == "pretrained"]
+        kept, dropped = (_lowest(trained[trained["first_token"] == k]) for k in ("kept", "dropped"))
+        depth_axis(ax, int(rows["layer"].max()))
+        ax.set_title(
+            f"{model}: lowest {kept['value']:.2f}, without first token {dropped['value']:.2f}", fontsize=8
+        )
+        ax.set_xlabel("layer, relative depth below")
+        ax.set_ylabel("prompt entropy, share of the maximum")
+    handles = {"first token kept": PRETRAINED, "first token dropped": NORMED, "random weights, kept": RANDOM}
+    axes.flat[0].legend(
+        handles=[Line2D([], [], label=label, **line) for label, line in handles.items()], loc="lower left"
+    )
+    caption(figure, _sampling(table))
+    return figure
+
+
+def conventions(table: pd.DataFrame) -> Figure:
+    """Corrected against as published, every metric on which the two differ (rows) and both models (columns)."""
+    models = list(dict.fromkeys(table["model"]))
+    metrics = [m for m in METRICS if m in set(table["metric"])]
+    figure, axes = plt.subplots(
+        len(metrics),
+        len(models),
+        figsize=(WIDTH, 1.75 * len(metrics) + 0.6),
+        layout="constrained",
+        squeeze=False,
+    )
+    for row, metric in zip(axes, metrics, strict=True):
+        for ax, model in zip(row, models, strict=True):
+            rows = table[(table["metric"] == metric) & (table["model"] == model)]
+            for convention, line in (("as_published", PUBLISHED), ("corrected", PRETRAINED)):
+                band(ax, rows[rows["convention"] == convention], **line)
+            depth_axis(ax, int(rows["layer"].max()))
+            title, unit, _ = METRICS[metric]
+            ax.set_title(f"{title}, {model}")
+            ax.set_ylabel(unit)
+            ax.set_xlabel("")
+    labels = {"corrected": PRETRAINED, "as published": PUBLISHED}
+    handles = [Line2D([], [], label=label, **line) for label, line in labels.items()]
+    figure.legend(handles=handles, loc="outside upper right", ncols=2)
+    figure.suptitle(_largest_difference(table), x=0.01, ha="left", fontsize=10)
+    caption(figure, f"x: layer, relative depth below. Raw states. {_sampling(table)}")
+    return figure
+
+
+def _largest_difference(table: pd.DataFrame) -> str:
+    """The title's finding: whether the two conventions agree on where along depth the curvature rises."""
+    curve = table[table["metric"] == "curvature"].pivot_table(
+        index=["model", "layer"], columns="convention", values="value"
+    )
+    agree = curve.groupby("model").apply(lambda c: c["corrected"].corr(c["as_published"], method="spearman"))
+    return f"As published, curvature runs the other way along depth (rank correlation {agree.mean():+.2f})"
+
+
+DRAWINGS = {"quality": quality, "first-token": first_token, "conventions": conventions}
