@@ -1,4 +1,4 @@
-# make repro | test | lab | check | assets | refresh-notebooks | why | clean
+# make repro | test | lab: each sets up what it needs. The others: check, verify, why, refresh-notebooks.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -7,8 +7,9 @@ export PYTHONPATH := $(CURDIR)/lib
 
 .PHONY: repro test lab check assets setup hooks refresh-notebooks why verify constraints clean
 
+# Everything, or one stage: make repro STAGE=entropy_study@tiny
 repro: setup
-	@dvc repro
+	@dvc repro $(STAGE)
 
 test: setup check
 	@dvc repro -q entropy_study@tiny
@@ -25,11 +26,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
 	@touch $@
 
-setup: $(READY) assets
-
-# Both profiles use the same assets, so the second costs nothing.
-assets: $(READY)
+setup: $(READY)
 	@dvc repro -q fetch
+
+# Looks at every file again and brings what is missing or damaged, which DVC alone would not see.
+assets: $(READY)
+	@dvc repro -q -f fetch
 
 check: $(READY)
 	@ruff check --quiet .

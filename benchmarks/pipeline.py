@@ -1,0 +1,53 @@
+"""How long a stranger waits: set-up, tiny, laptop and no-op, measured in a fresh clone of HEAD.
+
+    python benchmarks/pipeline.py            # writes benchmarks/pipeline.json
+
+Wall seconds and peak resident memory of the largest process of each step. The README quotes this record.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+STEPS = {
+    "setup": ["make", "setup"],
+    "tiny": ["make", "repro", "STAGE=entropy_study@tiny"],
+    "laptop": ["make", "repro", "STAGE=entropy_study@laptop"],
+    "no-op": ["make", "repro"],
+}
+
+
+def measure(command: list[str], folder: Path) -> dict[str, float]:
+    """Wall seconds and the peak memory (GB) of the largest process that `command` started."""
+    code = (
+        "import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode;"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); sys.exit(r)"
+    )
+    start = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True)
+    seconds = time.monotonic() - start
+    if ran.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{ran.stdout[-2000:]}\n{ran.stderr[-2000:]}")
+    return {"seconds": round(seconds, 1), "peak_gb": round(int(ran.stderr.split()[-1]) / 1024**2, 2)}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        clone = Path(temporary) / "readout"
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+        record = {name: measure(command, clone) for name, command in STEPS.items()}
+        size = subprocess.run(["du", "-sm", ".venv", "assets"], cwd=clone, capture_output=True, text=True, check=True)
+        record["disk_gb"] = {p: round(int(mb) / 1024, 1) for mb, p in (line.split() for line in size.stdout.splitlines())}
+    record["machine"] = {"cores": len(os.sched_getaffinity(0)), "arch": platform.machine()}
+    (ROOT / "benchmarks" / "pipeline.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()

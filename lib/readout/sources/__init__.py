@@ -1,0 +1,1 @@
+"""Models and corpora: what is registered, where it lies, and how it is loaded."""
