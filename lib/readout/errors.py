@@ -31,3 +31,7 @@ class NonFiniteError(ReadoutError):
 
 class DegenerateError(ReadoutError):
     """The states carry no variation to measure (identical tokens, constant features, zero norm)."""
+
+
+class RunError(ReadoutError):
+    """A notebook did not run to its end; the message is one line that names the cell."""

@@ -21,3 +21,8 @@ def root() -> Path:
             if (folder / "dvc.yaml").exists():
                 return folder
     raise ReadoutError(f"no dvc.yaml at or above {Path.cwd()}: start inside the project's folder")
+
+
+def folders(profile: str, stage: str) -> tuple[Path, Path]:
+    """Where a stage's tables and its figures go: `results/<profile>/<stage>`, `figures/<profile>/<stage>`."""
+    return root() / "results" / profile / stage, root() / "figures" / profile / stage

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from readout.errors import ParameterError, TooFewError
-from readout.report.intervals import cluster_bootstrap, cluster_weights, subsample
+from readout.lenses.intervals import cluster_bootstrap, cluster_weights, subsample
 
 
 def test_clusters_are_drawn_whole_and_in_the_right_number():

@@ -158,3 +158,14 @@ def test_a_notebook_that_cannot_tell_its_end_is_refused(project):
         2,
         f"{toy}: expected the tag `done` on the last code cell",
     )
+
+
+def test_code_edited_since_its_fingerprint_is_refused(project):
+    """DVC files results under the fingerprint it saw; other code must not run under that name."""
+    notebook = project.notebook("study")
+    project.command("fingerprint", notebook, "-o", "code.json")
+    notebook.write_text(notebook.read_text().replace("print('end')", "print('another end')"))
+    done = project.command("run", notebook, "-o", "out.ipynb", "--expect", "code.json")
+    assert done.returncode == 2
+    assert "edited since code.json" in last_line(done.stderr)
+    assert not (project.path / "out.ipynb").exists()

@@ -11,6 +11,7 @@ Two estimators, because two kinds of statistic need them:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -101,10 +102,10 @@ def subsample(
 ) -> Interval:
     """A statistic of a whole set of texts with an interval from half-samples without replacement.
 
-    `statistic` takes row indices and returns one value a site. Each half-sample holds half the clusters; the
-    deviations from their median, scaled by sqrt(m / (n - m)) for m of n texts, stand for those of the full
-    sample (delete-d jackknife: Shao and Wu 1989, Annals of Statistics 17:1176). The interval is centred on
-    the value of the full sample, so that a statistic that depends on n is not shifted.
+    `statistic` takes row indices and returns one value a site. Each half-sample holds half the clusters; with m
+    of n texts in it, the standard error is the root mean square of sqrt(m / (n - m)) (value - mean over
+    half-samples), the delete-d jackknife of Shao and Wu (1989, Annals of Statistics 17:1176), and the interval
+    is normal, centred on the value of the full sample: a statistic that depends on n is not shifted.
 
     Raises TooFewError for fewer than four clusters.
 
@@ -119,13 +120,12 @@ def subsample(
         raise TooFewError(f"clusters: {len(names)} distinct, but half-samples of clusters need at least 4")
     rng = np.random.default_rng(seed)
     value = np.asarray(statistic(np.arange(len(member))), dtype=float)
-    deviations = []
-    for _ in range(n_resamples):
-        rows = np.flatnonzero(np.isin(member, rng.permutation(len(names))[: len(names) // 2]))
-        scale = np.sqrt(len(rows) / (len(member) - len(rows)))
-        deviations.append((np.asarray(statistic(rows), dtype=float), scale))
-    drawn = np.stack([d for d, _ in deviations])
-    scales = np.array([s for _, s in deviations]).reshape(-1, *[1] * value.ndim)
-    tail = (1 - level) / 2
-    low, high = np.quantile((drawn - np.median(drawn, axis=0)) * scales, [tail, 1 - tail], axis=0)
-    return Interval(value, value + low, value + high, np.full(value.shape, len(member)))
+    halves = [
+        np.flatnonzero(np.isin(member, rng.permutation(len(names))[: len(names) // 2]))
+        for _ in range(n_resamples)
+    ]
+    drawn = np.stack([np.asarray(statistic(rows), dtype=float) for rows in halves])
+    scale = np.array([np.sqrt(len(rows) / (len(member) - len(rows))) for rows in halves])
+    deviations = (drawn - drawn.mean(0)) * scale.reshape(-1, *[1] * value.ndim)
+    error = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt((deviations**2).sum(0) / (n_resamples - 1))
+    return Interval(value, value - error, value + error, np.full(value.shape, len(member)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from readout.errors import ReadoutError
+from readout.errors import RunError
 from readout.pipeline.files import code_cells, read_notebook, tags
 
 _QUIET = ["--IPKernelApp.log_level=50", "--HistoryManager.enabled=False"]
@@ -19,15 +19,13 @@ _QUIET = ["--IPKernelApp.log_level=50", "--HistoryManager.enabled=False"]
 _DIE_WITH_RUNNER = f"--IPKernelApp.exec_lines=__import__('ctypes').CDLL(None).prctl(1, {int(signal.SIGKILL)})"
 
 
-class RunError(ReadoutError):
-    """A notebook did not run to its end; the message is one line that names the cell."""
-
-
-def environment(project: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(project: Path, inherited: Mapping[str, str], stderr: int = 2) -> dict[str, str]:
     """The variables a kernel needs to run this checkout's library the same way each time.
 
-    `<project>/lib` comes first on the path, before an installation that points to another checkout.
+    `<project>/lib` comes first on the path, before an installation that points to another checkout. Progress
+    bars go to the terminal behind the file descriptor `stderr`, or are off where that is no terminal.
     """
+    bars = {"READOUT_PROGRESS": os.ttyname(stderr)} if os.isatty(stderr) else {"TQDM_DISABLE": "1"}
     path = [str(project / "lib"), *filter(None, [inherited.get("PYTHONPATH")])]
     return {
         "PYTHONPATH": os.pathsep.join(path),
@@ -37,6 +35,7 @@ def environment(project: Path, inherited: Mapping[str, str]) -> dict[str, str]:
         "HF_HUB_OFFLINE": inherited.get("HF_HUB_OFFLINE", "1"),
         # The kernel of the running Python, not one of the same name in the user's folder.
         "JUPYTER_PREFER_ENV_PATH": "1",
+        **bars,
     }
 
 

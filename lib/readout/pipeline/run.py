@@ -22,10 +22,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from readout.errors import ParameterError
+from readout.errors import ParameterError, RunError
 from readout.pipeline import files, parameters, settings
 from readout.pipeline.fingerprint import differences, fingerprint
-from readout.pipeline.kernel import RunError, execute
+from readout.pipeline.kernel import execute
 from readout.pipeline.record import describe
 
 
@@ -51,8 +51,13 @@ class Job:
         return self.project / "results" / "failed" / self.output.name
 
 
-def prepare(notebook: Path, output: Path, config: str | None, assigned: list[str]) -> Job:
-    """Check the notebook, its code and its parameters; raises `ParameterError`, and changes no file."""
+def prepare(
+    notebook: Path, output: Path, config: str | None, assigned: list[str], expected: Path | None = None
+) -> Job:
+    """Check the notebook, its code and its parameters; raises `ParameterError`, and changes no file.
+
+    `expected` holds the fingerprint that the code must have: the one that DVC files the results under.
+    """
     notebook, output = notebook.resolve(), output.resolve()
     project = files.root(notebook)
     content = files.read_notebook(notebook)
@@ -60,13 +65,18 @@ def prepare(notebook: Path, output: Path, config: str | None, assigned: list[str
     from_config = settings.section(config) if config else {}
     given = parameters.check(declared, from_config | settings.assignments(assigned))
     _check_cells(notebook, content, refresh=output == notebook, has_given=bool(given))
+    code = fingerprint(notebook)
+    if expected and (changed := differences(json.loads(expected.read_text()), code)):
+        raise ParameterError(
+            f"{notebook.name}: edited since {expected} ({', '.join(changed)}); run dvc repro again"
+        )
     about = {
         "notebook": notebook.relative_to(project).as_posix(),
         "config": config,
         "set": assigned,
         "parameters": parameters.defaults(declared) | given,
     }
-    return Job(notebook, output, project, given, fingerprint(notebook), about)
+    return Job(notebook, output, project, given, code, about)
 
 
 def perform(job: Job) -> dict[str, Any]:
@@ -118,11 +128,12 @@ def main(
     config: Annotated[str | None, typer.Option(help="FILE:SECTION with parameters.")] = None,
     set: Annotated[list[str] | None, typer.Option(help="name=value in YAML; can be repeated.")] = None,
     record: Annotated[Path | None, typer.Option(help="Where the run's record goes.")] = None,
+    expect: Annotated[Path | None, typer.Option(help="Fingerprint that the code must have.")] = None,
 ) -> None:
     """Run NOTEBOOK with checked parameters and put the executed record in place."""
     begun = time.monotonic()
     try:
-        job = prepare(notebook, output, config, set or [])
+        job = prepare(notebook, output, config, set or [], expect)
     except ParameterError as error:
         _fail(str(error), 2)
     try:

@@ -1,1 +1,1 @@
-"""Tables, intervals, figures and verdicts: everything that comes after the lenses."""
+"""Tables, figures, verdicts and provenance: everything that comes after the lenses."""

