@@ -65,6 +65,36 @@ def test_a_revision_that_can_move_is_refused(project, ref):
         assets.load_registry()
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"files": "train-*.parquet", "path": None}, "field 'path' is missing: files is a pattern within it"),
+        (
+            {"files": "../*.parquet"},
+            r"files is '../\*.parquet'; it must be a name or pattern of files that lie in path",
+        ),
+        ({"files": ""}, "files is ''"),
+        ({"files": "*", "source": "pypi"}, "field 'files' is unknown for source 'pypi'"),
+    ],
+)
+def test_a_pattern_of_files_is_for_one_folder_of_a_hub_repository(project, changes, named):
+    hub = {"source": "hub", "repo": "a/b", "package": None, "version": None, "sha256": None}
+    packaged = {"package": "small", "version": "1.0", "sha256": "0" * 64, "repo": None}
+    project.register(**(hub | (packaged if "source" in changes else {}) | changes))
+    with pytest.raises(AssetError, match=named):
+        assets.load_registry()
+
+
+def test_the_pin_of_a_hub_asset_says_which_part_of_the_repository_it_is(project):
+    hub = {"source": "hub", "repo": "a/b", "package": None, "version": None, "sha256": None}
+    pinned = hub | {"revision": "a" * 40}
+    pins = []
+    for part in ({"path": None}, {"path": "data"}, {"path": "data", "files": "train-*.parquet"}):
+        project.register(**pinned, **part)
+        pins.append(assets.find("small").pin)
+    assert pins == [f"a/b@{'a' * 40}{part}" for part in ("", " data/*", " data/train-*.parquet")]
+
+
 def test_a_broken_or_missing_registry_is_one_line(project):
     with pytest.raises(AssetError, match=r"assets.toml does not exist"):
         assets.load_registry()
@@ -74,7 +104,7 @@ def test_a_broken_or_missing_registry_is_one_line(project):
 
 
 def test_the_lock_fills_in_a_revision_and_never_overrides_one(project):
-    hub = {"source": "hub", "repo": "a/b", "package": None, "version": None, "sha256": None}
+    hub = {"source": "hub", "repo": "a/b", "package": None, "version": None, "sha256": None, "path": None}
     project.register(**hub)
     assert assets.find("small").pin == "a/b@"
     (project.root / "assets.lock.toml").write_text(f'small = "{"a" * 40}"\n')

@@ -24,6 +24,10 @@ FILES = {
     "pytorch_model.bin": b"a pickle",
     "modeling_evil.py": b"import os",
     "onnx/config.json": b"{}",
+    "tokenised/train-00000-of-00002.parquet": b"rows",
+    "tokenised/train-00001-of-00002.parquet": b"more rows",
+    "tokenised/test-00000-of-00001.parquet": b"rows to test on",
+    "raw-tokenised/train-00000-of-00001.parquet": b"rows of another configuration",
 }
 
 
@@ -148,6 +152,16 @@ def test_a_data_set_is_taken_from_one_folder(project, fetch):
     assert fetch(COMMIT, kind="data", path="onnx").returncode == 0
     assert assets.locate("small") == project.assets / "hub/org--name/onnx"
     assert brought(project) == ["onnx/config.json", "readout.json"]
+
+
+def test_a_data_set_is_one_split_of_one_configuration_where_the_registry_says_so(project, fetch):
+    ran = fetch(COMMIT, kind="data", path="tokenised", files="train-*.parquet")
+    assert ran.returncode == 0, ran.stderr
+    train = [f"tokenised/train-0000{i}-of-00002.parquet" for i in range(2)]
+    assert brought(project) == ["readout.json", *train]
+    assert sorted(p.name for p in assets.locate("small").iterdir()) == [Path(p).name for p in train]
+    assert fetch(COMMIT, kind="data", path="raw-tokenised").returncode == 0
+    assert brought(project) == ["raw-tokenised/train-00000-of-00001.parquet", "readout.json"]
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -1,16 +1,13 @@
 import csv
 import re
 from collections import Counter
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from readout import paths
 from readout.errors import ParameterError
 from readout.sources import assets
-from readout.sources.texts import clean, cuts, passages
+from readout.sources.texts import passages
 
 COLUMNS = ["text", "author", "document", "year", "medium", "position"]
 
@@ -72,47 +69,12 @@ def test_fewer_passages_are_the_first_of_more_and_the_seed_decides_which(corpus)
         ({"n": 1, "words": 81}, "n is 1; sotu holds 0 passages of 81 words"),
         ({"n": 1, "words": 0}, "words is 0; it must be at least 1"),
         ({"n": 1, "seed": -1}, "seed is -1; it must be at least 0"),
-        ({"n": 1, "corpus": "novels"}, "corpus is 'novels'; it must be one of sotu"),
+        ({"n": 1, "corpus": "novels"}, "corpus is 'novels'; it must be one of sotu, wikitext"),
     ],
 )
 def test_a_call_that_cannot_be_met_says_why(corpus, call, named):
     with pytest.raises(ParameterError, match=named):
         passages(**call)
-
-
-@given(
-    st.lists(
-        st.sampled_from(["One", "two", "Three.", "four.", "Mr.", "U.S.", '"Six', "seven?”"]), max_size=60
-    ),
-    st.integers(1, 9),
-)
-def test_cuts_start_sentences_never_overlap_and_never_run_out(words, length):
-    starts = list(cuts(words, length))
-    assert all(b - a >= length for a, b in pairwise(starts))
-    assert all(at + length <= len(words) for at in starts)
-    for at in starts:
-        assert words[at].lstrip('"')[0].isupper()
-        assert at == 0 or words[at - 1] in ("Three.", "four.", "seven?”")
-
-
-@pytest.mark.parametrize(
-    ("dropped", "kept"),
-    [
-        ("To the Senate and House of Representatives:", "This is a sentence."),
-        ("JAMES MONROE", "JAMES is a name."),
-        ("PATENTS .", "Patents are up."),
-        ("Other activities 4,552 5,813", "Other activities cost 4,552."),
-        ("Audience members. Boo!", "The audience left."),
-        ("[Laughter]", "He said “Yes.”"),
-    ],
-)
-def test_what_is_no_sentence_is_dropped(dropped, kept):
-    assert clean(f"{kept}\n\n{dropped}\n\n{kept}") == f"{kept} {kept}"
-
-
-def test_long_unfinished_paragraphs_stay_and_white_space_is_folded():
-    listed = "that the several States shall keep\t the roads in order for ever and ever;"
-    assert clean(f"  We ask  \n{listed}\n") == " ".join(listed.split())
 
 
 @pytest.mark.assets

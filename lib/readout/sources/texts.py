@@ -5,8 +5,6 @@ is a module with `documents(folder)`, which yields raw texts with what is known 
 """
 
 import heapq
-import re
-from collections.abc import Iterator
 
 import datasets
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from readout.errors import ParameterError
 from readout.sources import sotu, wikitext
 from readout.sources.assets import locate
+from readout.sources.sentences import cuts
 
 CORPORA = {"sotu": sotu, "wikitext": wikitext}
 
@@ -24,11 +23,6 @@ _FEATURES = datasets.Features(
     year=datasets.Value("int32"),
     medium=datasets.Value("string"),
     position=datasets.Value("int32"),
-)
-_SENTENCE_END = re.compile(r"[.!?][\"'”’)]*$")
-_SENTENCE_START = re.compile(r"[\"'“‘(]*[A-Z]")
-_ABBREVIATION = re.compile(
-    r"(?:Mr|Mrs|Ms|Dr|St|Gen|Gov|Lt|Col|Capt|Hon|Messrs|No|Nos|Sec|vs|[A-Z]|(?:[A-Z]\.)+[A-Z])\."
 )
 
 
@@ -80,26 +74,6 @@ def _passages_of(text: str, about: dict, words: int) -> list[dict]:
         {"text": " ".join(all_words[at : at + words]), **about, "position": at}
         for at in cuts(all_words, words)
     ]
-
-
-def cuts(words: list[str], length: int) -> Iterator[int]:
-    """Where passages of `length` words start: at the first sentence that starts at or after the last one's end.
-
-    >>> list(cuts("One two. Three Four. Mr. Five six. Seven eight.".split(), 3))
-    [0, 4]
-    """
-    free_from = 0
-    for at in range(len(words) - length + 1):
-        if at >= free_from and _starts_sentence(words, at):
-            yield at
-            free_from = at + length
-
-
-def _starts_sentence(words: list[str], at: int) -> bool:
-    if not _SENTENCE_START.match(words[at]):
-        return False
-    before = words[at - 1] if at else "."
-    return bool(_SENTENCE_END.search(before)) and not _ABBREVIATION.fullmatch(before)
 
 
 def _deal(documents: list[list[dict]]) -> list[dict]:

@@ -1,0 +1,89 @@
+"""Where states and lenses meet: what several notebooks measure, from one reading of the texts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from readout.lenses.curves import pooled_curves, token_curves
+from readout.lenses.quality import TokenQuality
+from readout.sources.models import Reader
+from readout.states import Consumer, Pool, Reading, ResidualStream, Site, masked_mean, read
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Representation quality of one model: depth curves with intervals, and the values of every text."""
+
+    curves: pd.DataFrame
+    tokens: pd.DataFrame
+    reading: Reading
+
+
+@dataclass(frozen=True)
+class _OfNorm:
+    """Hands a consumer the sites of one norm only."""
+
+    norm: str
+    consumer: Consumer
+
+    def update(
+        self,
+        site: Site,
+        states: Float[Tensor, "text token dim"],
+        mask: Bool[Tensor, "text token"],
+        rows: Int[Tensor, " text"],
+    ) -> None:
+        if site.norm == self.norm:
+            self.consumer.update(site, states, mask, rows)
+
+
+def measure_quality(
+    reader: Reader,
+    texts: Sequence[str],
+    views: Sequence[Sequence[str]],
+    authors: Sequence[str],
+    *,
+    max_tokens: int = 128,
+    batch_size: int = 16,
+    precision: str = "float32",
+    n_resamples: int = 20,
+    level: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> Quality:
+    """All seven metrics at every site, from one pass over the texts and one over their views.
+
+    `views[i]` are rewritings of `texts[i]`, of the first texts only if there are fewer; `authors[i]` wrote
+    `texts[i]` and is what the intervals resample. Raw states are measured in both conventions, with and without
+    the first token; final-normed states, where the model has a final norm, and untrained models are measured in
+    the corrected one on all tokens. Memory: one batch, and one vector a text, view and site.
+    """
+    norms = (
+        ("raw", "final")
+        if reader.weights == "pretrained" and ResidualStream(reader.model).has_final_norm
+        else ("raw",)
+    )
+    plain = {"conventions": ("corrected",), "first_token": ("kept",)}
+    raw = TokenQuality(len(texts), **({} if reader.weights == "pretrained" else plain))
+    normed = TokenQuality(len(texts), **plain)
+    pooled = Pool(masked_mean, len(texts))
+    options = {"norms": norms, "batch_size": batch_size, "precision": precision, "progress": progress}
+    consumers = [_OfNorm("raw", raw), _OfNorm("final", normed), pooled]
+    reading = read(reader.model, reader.tokenizer, texts, consumers, max_tokens=max_tokens, **options)
+    flat = [view for text in views for view in text]
+    seen = Pool(masked_mean, len(flat))
+    read(reader.model, reader.tokenizer, flat, [seen], max_tokens=max_tokens, **options)
+
+    resampling = {"level": level, "seed": seed}
+    tokens = pd.concat([raw.table(), normed.table()], ignore_index=True)
+    curves = [token_curves(tokens, authors, **resampling)]
+    for norm in norms:
+        by_view = seen.states(norm).unflatten(1, (len(views), len(views[0])))
+        set_level = pooled_curves(
+            pooled.sites(norm), pooled.states(norm), by_view, authors, n_resamples=n_resamples, **resampling
+        )
+        curves.append(set_level.assign(first_token="kept"))
+    return Quality(pd.concat(curves, ignore_index=True), tokens, reading)
