@@ -9,6 +9,7 @@ from torch import Tensor
 
 from readout.lenses.curves import pooled_curves, token_curves
 from readout.lenses.quality import TokenQuality
+from readout.lenses.values import CONVENTIONS
 from readout.sources.models import Reader
 from readout.states import Consumer, Pool, Reading, ResidualStream, Site, masked_mean, read
 
@@ -61,29 +62,32 @@ def measure_quality(
     the first token; final-normed states, where the model has a final norm, and untrained models are measured in
     the corrected one on all tokens. Memory: one batch, and one vector a text, view and site.
     """
-    norms = (
-        ("raw", "final")
-        if reader.weights == "pretrained" and ResidualStream(reader.model).has_final_norm
-        else ("raw",)
-    )
+    trained = reader.weights == "pretrained"
+    norms = ("raw", "final") if trained and ResidualStream(reader.model).has_final_norm else ("raw",)
     plain = {"conventions": ("corrected",), "first_token": ("kept",)}
-    raw = TokenQuality(len(texts), **({} if reader.weights == "pretrained" else plain))
+    raw = TokenQuality(len(texts), **({} if trained else plain))
     normed = TokenQuality(len(texts), **plain)
     pooled = Pool(masked_mean, len(texts))
     options = {"norms": norms, "batch_size": batch_size, "precision": precision, "progress": progress}
     consumers = [_OfNorm("raw", raw), _OfNorm("final", normed), pooled]
     reading = read(reader.model, reader.tokenizer, texts, consumers, max_tokens=max_tokens, **options)
+    seen = Pool(masked_mean, sum(map(len, views)))
     flat = [view for text in views for view in text]
-    seen = Pool(masked_mean, len(flat))
     read(reader.model, reader.tokenizer, flat, [seen], max_tokens=max_tokens, **options)
 
     resampling = {"level": level, "seed": seed}
     tokens = pd.concat([raw.table(), normed.table()], ignore_index=True)
     curves = [token_curves(tokens, authors, **resampling)]
     for norm in norms:
-        by_view = seen.states(norm).unflatten(1, (len(views), len(views[0])))
-        set_level = pooled_curves(
-            pooled.sites(norm), pooled.states(norm), by_view, authors, n_resamples=n_resamples, **resampling
+        of_pooled = pooled_curves(
+            pooled.sites(norm),
+            pooled.states(norm),
+            seen.states(norm).unflatten(1, (len(views), -1)),
+            authors,
+            conventions=CONVENTIONS if trained and norm == "raw" else ("corrected",),
+            n_resamples=n_resamples,
+            progress=progress,
+            **resampling,
         )
-        curves.append(set_level.assign(first_token="kept"))
+        curves.append(of_pooled.assign(first_token="kept"))
     return Quality(pd.concat(curves, ignore_index=True), tokens, reading)

@@ -15,7 +15,7 @@ def views(n=10, q=6, d=5, spread=2.0, seed=0):
     return spread * torch.randn(n, 1, d, generator=g) + torch.randn(n, q, d, generator=g)
 
 
-@pytest.mark.parametrize(("n", "q", "d"), [(10, 6, 5), (4, 3, 30), (30, 2, 8)])
+@pytest.mark.parametrize(("n", "q", "d"), [(10, 6, 5), (4, 3, 30), (30, 2, 8), (4, 3, 60)])
 def test_equals_the_double_loop(n, q, d):
     x = views(n, q, d)
     assert float(lidar(x)) == pytest.approx(oracle.lidar(x.double().numpy(), 1e-4), abs=1e-8)

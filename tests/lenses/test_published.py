@@ -7,7 +7,17 @@ import pytest
 import torch
 
 from readout.errors import DegenerateError, ParameterError, TooFewError
-from readout.lenses import Absent, curvature_rad, dataset_entropy, lidar, matrix_entropy, prompt_entropy
+from readout.lenses import (
+    Absent,
+    center,
+    curvature_rad,
+    dataset_entropy,
+    dime,
+    lidar,
+    matrix_entropy,
+    prompt_entropy,
+    unit_rows,
+)
 from readout.lenses.published import (
     curvature_rad_as_published,
     curvature_rad_as_published_per_text,
@@ -130,3 +140,13 @@ def test_bad_batches_are_named():
         dataset_entropy_as_published(x[:1])
     with pytest.raises(DegenerateError):
         infonce_as_published(torch.ones(4, 3), torch.ones(4, 3))
+
+
+def test_batches_of_two_make_independent_views_look_aligned():
+    """Rows come out as ±u, so matched Gram matrices share their pairs and shuffled ones do not: log 2 of DiME."""
+    draw = torch.Generator().manual_seed(0)
+    a, b = torch.randn(60, 400, generator=draw), torch.randn(60, 400, generator=draw)
+    corrected = dime(unit_rows(center(a)), unit_rows(center(b)), generator=draw)
+    published = dime_as_published(a, b, generator=draw, batch_size=2)
+    assert abs(corrected) < 0.01
+    assert published == pytest.approx(math.log(2), abs=0.05)

@@ -13,6 +13,8 @@ from readout.errors import ParameterError
 from readout.lenses.intervals import cluster_bootstrap, subsample
 from readout.lenses.pooled import pooled_quality
 from readout.lenses.threads import spread
+from readout.lenses.values import CONVENTIONS
+from readout.progress import progress_bar
 
 SITE = ["site", "layer", "depth", "norm"]
 MEASURE = ["metric", "unit", "convention"]
@@ -52,10 +54,11 @@ def pooled_curves(
     views: Float[Tensor, "site viewed view dim"],
     authors: Sequence[str],
     *,
+    conventions: Sequence[str] = CONVENTIONS,
     n_resamples: int = 20,
     level: float = 0.95,
     seed: int = 0,
-    batch_size: int = 2,
+    progress: bool = False,
 ) -> pd.DataFrame:
     """`pooled_quality` of every site, over half-samples of the authors; rows as in `token_curves`.
 
@@ -70,14 +73,16 @@ def pooled_curves(
             f"{len(sites)} sites and {len(authors)} authors, but pooled is {tuple(pooled.shape)} and views "
             f"{tuple(views.shape)}; both are [site text ...], one author a text"
         )
-    measures = _at_site(pooled[0], views[0], np.arange(len(authors)), seed, batch_size)[MEASURE]
+    at = partial(_at_site, seed=seed, conventions=conventions)
+    measures = at(pooled[0], views[0], np.arange(len(authors)))[MEASURE]
 
     def statistic(rows: np.ndarray) -> np.ndarray:
-        at = partial(_at_site, rows=rows, seed=seed, batch_size=batch_size)
-        tables = spread(lambda i: at(pooled[i], views[i]), range(len(sites)))
+        tables = spread(lambda i: at(pooled[i], views[i], rows), range(len(sites)))
+        bar.update(1)
         return np.stack([t["value"].to_numpy(float, na_value=np.nan) for t in tables])
 
-    interval = subsample(statistic, authors, n_resamples=n_resamples, level=level, seed=seed)
+    with progress_bar(n_resamples + 1, what="resampling", unit="sample", shown=progress) as bar:
+        interval = subsample(statistic, authors, n_resamples=n_resamples, level=level, seed=seed)
     n_viewed = {"dataset_entropy": len(authors)}
     return pd.concat(
         [
@@ -98,13 +103,15 @@ def pooled_curves(
     ).dropna(subset=["value", "low", "high"])
 
 
-def _at_site(pooled: Tensor, views: Tensor, rows: np.ndarray, seed: int, batch_size: int) -> pd.DataFrame:
-    """The metrics of some texts at one site; the published batches must not leave a text alone."""
+def _at_site(
+    pooled: Tensor, views: Tensor, rows: np.ndarray, seed: int, conventions: Sequence[str]
+) -> pd.DataFrame:
+    """The metrics of some texts at one site; an even number, since the published code takes them in pairs."""
     viewed = rows[rows < len(views)]
-    rows, viewed = (r[: len(r) - (len(r) % batch_size == 1)] for r in (rows, viewed))
+    rows, viewed = (r[: len(r) // 2 * 2] for r in (rows, viewed))
     # The same permutations in every half-sample and at every site: their noise cancels along a curve.
     generator = torch.Generator().manual_seed(seed)
-    return pooled_quality(pooled[rows], views[viewed], generator=generator, batch_size=batch_size)
+    return pooled_quality(pooled[rows], views[viewed], generator=generator, conventions=conventions)
 
 
 def in_degrees(table: pd.DataFrame) -> pd.DataFrame:

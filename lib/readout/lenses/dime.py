@@ -43,13 +43,13 @@ def difference_of_entropies(
     alpha: float,
 ) -> Float[Tensor, ""]:
     """Mean joint entropy with the shuffled matrices, less that with the matched one."""
-    mean = torch.stack([joint_entropy(gram_a, k, alpha) for k in shuffled]).mean()
-    return mean - joint_entropy(gram_a, gram_b, alpha)
+    entropies = joint_entropy(gram_a, torch.stack([*shuffled, gram_b]), alpha)
+    return entropies[:-1].mean() - entropies[-1]
 
 
 def joint_entropy(
-    gram_a: Float[Tensor, "side side"], gram_b: Float[Tensor, "side side"], alpha: float
-) -> Float[Tensor, ""]:
+    gram_a: Float[Tensor, "side side"], gram_b: Float[Tensor, "*batch side side"], alpha: float
+) -> Float[Tensor, "*batch"]:
     """Entropy of the elementwise product of two Gram matrices, which is again one (Schur)."""
     return renyi_entropy(gram_spectrum(gram_a * gram_b), alpha)
 

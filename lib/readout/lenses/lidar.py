@@ -27,6 +27,8 @@ def lidar(views: Float[Tensor, "text view dim"], delta: float = 1e-4) -> Float[T
     views = as_states("views", views, ndim=3)
     check_views(views, delta)
     n, q, dim = views.shape
+    views = in_their_span(views)
+    dim = views.shape[-1]
     means = views.mean(1)
     between = means - means.mean(0)
     if between.norm() <= ROUNDING * means.norm():
@@ -34,6 +36,18 @@ def lidar(views: Float[Tensor, "text view dim"], delta: float = 1e-4) -> Float[T
     within = (views - means[:, None]).reshape(n * q, dim)
     scatter = within.T @ within / (n * q) + delta * torch.eye(dim, dtype=views.dtype, device=views.device)
     return renyi_entropy(spectrum(whitened(between, scatter)), 1.0)
+
+
+def in_their_span(views: Float[Tensor, "text view dim"]) -> Float[Tensor, "text view span"]:
+    """The same views in coordinates of the space they span, where they are few against the dimensions.
+
+    Nothing lies outside it and the scatter is δI there, so LiDAR is the same and its matrices are smaller.
+    """
+    rows = views.flatten(0, 1)
+    if 2 * len(rows) >= rows.shape[1]:
+        return views
+    _, upper = torch.linalg.qr(rows.T, mode="r")
+    return upper.T.reshape(*views.shape[:2], -1)
 
 
 def whitened(rows: Float[Tensor, "row dim"], scatter: Float[Tensor, "dim dim"]) -> Float[Tensor, "row dim"]:

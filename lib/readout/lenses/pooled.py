@@ -1,7 +1,7 @@
 """Representation quality of the pooled vectors of a corpus at one site."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import pandas as pd
@@ -22,9 +22,13 @@ from readout.lenses.published import (
     infonce_as_published,
     lidar_as_published,
 )
+from readout.lenses.values import CONVENTIONS, check_choice
 
 Measure = tuple[str, str, Callable[[], Tensor]]
 """Metric, unit, and how to compute it."""
+
+
+COLUMNS = ["metric", "unit", "convention", "value", "reason"]
 
 
 def pooled_quality(
@@ -32,6 +36,7 @@ def pooled_quality(
     views: Float[Tensor, "viewed view dim"],
     *,
     generator: torch.Generator,
+    conventions: Sequence[str] = CONVENTIONS,
     batch_size: int = 2,
     temperature: float = 0.1,
     delta: float = 1e-4,
@@ -39,13 +44,11 @@ def pooled_quality(
 ) -> pd.DataFrame:
     """Dataset entropy of `pooled`; InfoNCE and DiME of the first two augmented views, LiDAR of all.
 
-    The texts with views may be fewer than the pooled ones.
-
-    Columns metric, unit, convention, value (missing where undefined), reason. `corrected` centres all
-    views over the corpus together and scales them to length 1; `as_published` normalises each view inside
-    batches of `batch_size`. A degenerate site (a token that is the same in every text) or a corpus too
-    small for a metric gives a missing value with its reason. float64; time O(n q D² + D³ + n³).
-    Raises `NonFiniteError`, and `ParameterError` for a dial out of range.
+    The texts with views may be fewer than the pooled ones. Columns metric, unit, convention, value (missing
+    where undefined), reason. `corrected` centres all views over the corpus together and scales them to length
+    1; `as_published` normalises each view inside batches of `batch_size`. A degenerate site (a token that is
+    the same in every text) or a corpus too small for a metric gives a missing value with its reason. float64;
+    time O(n q D² + D³ + n³). Raises `NonFiniteError`, and `ParameterError` for a dial out of range.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> views = torch.randn(8, 3, 5, generator=generator)
@@ -53,12 +56,29 @@ def pooled_quality(
     >>> table.query("convention == 'corrected'").metric.tolist()
     ['dataset_entropy', 'infonce', 'mutual_information_bound', 'dime', 'lidar', 'lidar']
     """
-    unit = cache(lambda: unit_rows(center(views.flatten(0, 1))).view(views.shape))
-    pair, raw_pair = cache(lambda: _first_two(unit())), cache(lambda: _first_two(views))
-    separation = cache(lambda: lidar(unit(), delta))
+    check_choice("conventions", conventions, CONVENTIONS)
     shuffle = {"generator": generator, "n_permutations": n_permutations}
-    raw_infonce = cache(lambda: infonce_as_published(*raw_pair(), batch_size, temperature))
-    corrected = [
+    measures = {
+        "corrected": lambda: _corrected(pooled, views, temperature, delta, shuffle),
+        "as_published": lambda: _as_published(pooled, views, batch_size, temperature, delta, shuffle),
+    }
+    rows = [
+        (metric, unit, convention, *_value(compute))
+        for convention in CONVENTIONS
+        if convention in conventions
+        for metric, unit, compute in measures[convention]()
+    ]
+    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+    return pd.DataFrame(columns | {"value": pd.array(columns["value"], dtype="Float64")})
+
+
+def _corrected(
+    pooled: Tensor, views: Tensor, temperature: float, delta: float, shuffle: dict
+) -> list[Measure]:
+    unit = cache(lambda: unit_rows(center(views.flatten(0, 1))).view(views.shape))
+    pair = cache(lambda: _first_two(unit()))
+    separation = cache(lambda: lidar(unit(), delta))
+    return [
         ("dataset_entropy", "share", lambda: dataset_entropy(pooled)),
         ("infonce", "nats", lambda: infonce(*pair(), temperature)),
         ("mutual_information_bound", "nats", lambda: mutual_information_bound(*pair(), temperature)),
@@ -66,22 +86,20 @@ def pooled_quality(
         ("lidar", "nats", separation),
         ("lidar", "share", lambda: separation() / _room(views)),
     ]
-    as_published = [
+
+
+def _as_published(
+    pooled: Tensor, views: Tensor, batch_size: int, temperature: float, delta: float, shuffle: dict
+) -> list[Measure]:
+    pair = cache(lambda: _first_two(views))
+    loss = cache(lambda: infonce_as_published(*pair(), batch_size, temperature))
+    return [
         ("dataset_entropy", "share", lambda: dataset_entropy_as_published(pooled, batch_size)),
-        ("infonce", "nats", raw_infonce),
-        ("mutual_information_bound", "share", lambda: 1 - raw_infonce() / math.log(len(views))),
-        ("dime", "nats", lambda: dime_as_published(*raw_pair(), batch_size=batch_size, **shuffle)),
+        ("infonce", "nats", loss),
+        ("mutual_information_bound", "share", lambda: 1 - loss() / math.log(len(views))),
+        ("dime", "nats", lambda: dime_as_published(*pair(), batch_size=batch_size, **shuffle)),
         ("lidar", "share", lambda: lidar_as_published(views, batch_size, delta)),
     ]
-    return pd.concat(
-        [_table("corrected", corrected), _table("as_published", as_published)], ignore_index=True
-    )
-
-
-def _table(convention: str, measures: list[Measure]) -> pd.DataFrame:
-    rows = [(metric, unit, convention, *_value(compute)) for metric, unit, compute in measures]
-    columns = ["metric", "unit", "convention", "value", "reason"]
-    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64"})
 
 
 def _first_two(views: Tensor) -> tuple[Tensor, Tensor]:

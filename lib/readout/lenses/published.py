@@ -15,7 +15,7 @@ from readout.lenses.curvature import check_no_holes, step_angles
 from readout.lenses.dime import check_pair, difference_of_entropies, random_orders
 from readout.lenses.entropy import check_alpha, entropy_of_shares, matrix_entropy
 from readout.lenses.infonce import infonce
-from readout.lenses.lidar import check_views, whitened
+from readout.lenses.lidar import check_views, in_their_span, whitened
 from readout.lenses.preprocess import as_batch_of_one, as_padded, as_states, center, unit_rows
 from readout.lenses.prompt import UnitTokens, unit_tokens
 from readout.lenses.threads import over_texts
@@ -134,7 +134,9 @@ def unit_rows_in_batches(x: Float[Tensor, "text dim"], batch_size: int) -> Float
         raise ParameterError(f"batch_size={batch_size} is out of range; at least 2 is needed")
     if len(x) < 2 or len(x) % batch_size == 1:
         raise TooFewError(f"x has {len(x)} texts; batches of {batch_size} must not leave one alone")
-    return torch.cat([unit_rows(center(batch)) for batch in x.split(batch_size)])
+    whole = len(x) // batch_size * batch_size
+    parts = [x[:whole].unflatten(0, (-1, batch_size))] + ([x[whole:][None]] if whole < len(x) else [])
+    return torch.cat([unit_rows(center(part)).flatten(0, 1) for part in parts if len(part)])
 
 
 def dataset_entropy_as_published(
@@ -190,9 +192,11 @@ def lidar_as_published(
     """
     check_views(as_states("views", views, ndim=3), delta)
     n, q, dim = views.shape
-    units = torch.stack([unit_rows_in_batches(views[:, j], batch_size) for j in range(q)], dim=1)
+    units = in_their_span(
+        torch.stack([unit_rows_in_batches(views[:, j], batch_size) for j in range(q)], dim=1)
+    )
     means = units.mean(1)
     between = (means - means.mean(0)).float()
-    within = (units - means[:, None]).reshape(n * q, dim).float()
-    scatter = within.T @ within / (n * q) + delta * torch.eye(dim, device=views.device)
+    within = (units - means[:, None]).flatten(0, 1).float()
+    scatter = within.T @ within / (n * q) + delta * torch.eye(within.shape[1], device=views.device)
     return matrix_entropy(whitened(between, scatter)) / math.log(min(n, dim))

@@ -15,9 +15,8 @@ from readout.lenses.preprocess import as_padded
 from readout.lenses.prompt import UnitTokens, entropy_share, token_shares, unit_tokens
 from readout.lenses.published import clamped_share, folded_curvature
 from readout.lenses.threads import over_texts
-from readout.lenses.values import PerText, Why
+from readout.lenses.values import CONVENTIONS, PerText, Why, check_choice
 
-CONVENTIONS = ("corrected", "as_published")
 FIRST_TOKEN = ("kept", "dropped")
 UNITS = {
     "prompt_entropy": "share",
@@ -51,8 +50,8 @@ class TokenQuality:
         first_token: Sequence[str] = FIRST_TOKEN,
         alpha: float = 1.0,
     ) -> None:
-        _check_choice("conventions", conventions, CONVENTIONS)
-        _check_choice("first_token", first_token, FIRST_TOKEN)
+        check_choice("conventions", conventions, CONVENTIONS)
+        check_choice("first_token", first_token, FIRST_TOKEN)
         check_alpha(alpha)
         self.n_texts, self.conventions, self.first_token, self.alpha = (
             n_texts,
@@ -157,8 +156,3 @@ def _frame(site: Any, key: Key, result: PerText) -> pd.DataFrame:
     columns |= {"text": range(len(result)), "metric": metric, "unit": UNITS[metric]}
     columns |= {"convention": convention, "first_token": first, "value": value}
     return pd.DataFrame(columns | {"reason": [Why(code).reason for code in result.why.tolist()]})
-
-
-def _check_choice(name: str, given: Sequence[str], known: Sequence[str]) -> None:
-    if isinstance(given, str) or not given or not set(given) <= set(known):
-        raise ParameterError(f"{name}={given!r}; a sequence of some of {', '.join(known)} is needed")

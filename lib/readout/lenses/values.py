@@ -1,5 +1,6 @@
 """Values that may not exist: a scalar is a tensor or an `Absent`; a batch is a `PerText`. Never NaN."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -7,7 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Int8
 from torch import Tensor
 
-from readout.errors import DegenerateError
+from readout.errors import DegenerateError, ParameterError
+
+CONVENTIONS = ("corrected", "as_published")
+"""The formula as the paper's text defines it, and what the authors' public code computes."""
 
 
 class Why(IntEnum):
@@ -103,3 +107,9 @@ def single(result: PerText, name: str) -> Float[Tensor, ""] | Absent:
     if why in (Why.IDENTICAL, Why.NO_DIRECTION):
         raise DegenerateError(f"{name}: {why.reason}")
     return Absent(why.reason) if why else result.filled[0]
+
+
+def check_choice(name: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse anything but a sequence of some of the known words, by `ParameterError`."""
+    if isinstance(given, str) or not given or not set(given) <= set(known):
+        raise ParameterError(f"{name}={given!r}; a sequence of some of {', '.join(known)} is needed")

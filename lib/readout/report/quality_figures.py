@@ -25,12 +25,55 @@ RANDOM = {"color": ORANGE, "linestyle": (0, (1.2, 1.2))}
 PUBLISHED = {"color": ORANGE, "linestyle": (0, (5, 1.5))}
 
 
+UNIT_OF_AXIS = {"share": "share of the maximum"}
+
+
+def _drawn(curves: pd.DataFrame, **wanted) -> pd.DataFrame:
+    """The rows of the seven metrics, each in the unit of its axis, where every column in `wanted` has its value."""
+    unit = curves["unit"].map(lambda u: UNIT_OF_AXIS.get(u, u))
+    rows = curves[unit == curves["metric"].map({m: axis for m, (_, axis, _) in METRICS.items()})]
+    for column, value in wanted.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def of_quality(curves: pd.DataFrame, model: str) -> pd.DataFrame:
+    """The rows that `quality` draws of one model."""
+    return _drawn(curves, model=model, convention="corrected", first_token="kept")
+
+
+def of_first_token(curves: pd.DataFrame) -> pd.DataFrame:
+    """The rows that `first_token` draws."""
+    return _drawn(curves, metric="prompt_entropy", norm="raw", convention="corrected")
+
+
+def of_conventions(curves: pd.DataFrame) -> pd.DataFrame:
+    """The rows that `conventions` draws: metrics that both conventions have."""
+    rows = _drawn(curves, weights="pretrained", norm="raw", first_token="kept")
+    return rows[rows.groupby("metric")["convention"].transform("nunique") == 2]
+
+
+def reading(curves: pd.DataFrame, model: str) -> str:
+    """What the quality figure of a model shows, in a sentence made from its numbers."""
+    rows = of_quality(curves, model).query("metric == 'prompt_entropy' and norm == 'raw'")
+    trained, random = (rows[rows["weights"] == w].sort_values("layer") for w in ("pretrained", "random"))
+    low, first, last = _lowest(trained), trained.iloc[0], trained.iloc[-1]
+    return (
+        f"{model}: prompt entropy {first['value']:.2f} at the embedding, lowest at {low['site']} "
+        f"({low['value']:.2f} [{low['low']:.2f}, {low['high']:.2f}], n = {low['n']}), {last['value']:.2f} at "
+        f"{last['site']}; untrained {random['value'].iloc[0]:.2f} to {random['value'].iloc[-1]:.2f}."
+    )
+
+
 def _sampling(table: pd.DataFrame) -> str:
-    n = int(table["n"].max())
-    seeds = sorted({int(s) for s in table["seed"].dropna()}) if "seed" in table else []
-    control = f" Random weights: seed {', '.join(map(str, seeds))}." if seeds else ""
-    level = f"{table['level'].iloc[0]:.0%}"
-    return f"n = {n} texts ({table['data'].iloc[0]}), bands: {level} over authors.{control}"
+    """n, interval and seed, for a caption."""
+    counts = table.groupby("metric", sort=False)["n"].max()
+    fewer = [METRICS[m][0] for m, n in counts.items() if n < counts.max()]
+    n = f"n = {counts.max()} texts of {table['data'].iloc[0]}"
+    views = f" ({counts.min()} for {', '.join(fewer)})" if fewer else ""
+    random = "random" in set(table["weights"])
+    control = f" Random weights: seed {table['seed'].iloc[0]:.0f}." if random else ""
+    return f"{n}{views}; bands: {table['level'].iloc[0]:.0%} over authors.{control}"
 
 
 def _legend(axes, labels: dict[str, dict]) -> None:
@@ -60,13 +103,19 @@ def quality(table: pd.DataFrame) -> Figure:
         rows = table[table["metric"] == metric]
         random, trained = (rows[rows["weights"] == w] for w in ("random", "pretrained"))
         band(ax, random[random["norm"] == "raw"], **RANDOM)
-        band(ax, trained[trained["norm"] == "final"], **NORMED)
+        normed = trained[trained["norm"] == "final"]
+        if not normed.empty:
+            band(ax, normed, **NORMED)
         band(ax, trained[trained["norm"] == "raw"], **PRETRAINED)
         _panel(ax, metric, n_layers)
-    _legend(
-        axes.flat[-1],
-        {"pretrained": PRETRAINED, "pretrained, final norm on every site": NORMED, "random weights": RANDOM},
-    )
+    labels = {
+        "pretrained": PRETRAINED,
+        "pretrained, final norm on every site": NORMED,
+        "random weights": RANDOM,
+    }
+    if "final" not in set(table["norm"]):
+        del labels["pretrained, final norm on every site"]
+    _legend(axes.flat[-1], labels)
     entropy = table[(table["metric"] == "prompt_entropy") & (table["weights"] == "pretrained")]
     low = _lowest(entropy[entropy["norm"] == "raw"])
     model = table["model"].iloc[0]
@@ -133,19 +182,27 @@ def conventions(table: pd.DataFrame) -> Figure:
             ax.set_xlabel("")
     labels = {"corrected": PRETRAINED, "as published": PUBLISHED}
     handles = [Line2D([], [], label=label, **line) for label, line in labels.items()]
-    figure.legend(handles=handles, loc="outside upper right", ncols=2)
+    figure.legend(handles=handles, loc="outside lower right", ncols=2)
     figure.suptitle(_largest_difference(table), x=0.01, ha="left", fontsize=10)
     caption(figure, f"x: layer, relative depth below. Raw states. {_sampling(table)}")
     return figure
 
 
 def _largest_difference(table: pd.DataFrame) -> str:
-    """The title's finding: whether the two conventions agree on where along depth the curvature rises."""
-    curve = table[table["metric"] == "curvature"].pivot_table(
+    """The title's finding: do the two conventions agree on how curvature runs along depth?"""
+    curve = table[table["metric"] == "curvature"].pivot(
         index=["model", "layer"], columns="convention", values="value"
     )
-    agree = curve.groupby("model").apply(lambda c: c["corrected"].corr(c["as_published"], method="spearman"))
-    return f"As published, curvature runs the other way along depth (rank correlation {agree.mean():+.2f})"
+    agreement = [c["corrected"].corr(c["as_published"], method="spearman") for _, c in curve.groupby("model")]
+    verb = (
+        "runs the other way"
+        if max(agreement) < 0
+        else "runs the same way"
+        if min(agreement) > 0
+        else "differs"
+    )
+    numbers = ", ".join(f"{r:+.2f}" for r in agreement)
+    return f"As published, curvature {verb} along depth (rank correlation {numbers})"
 
 
 DRAWINGS = {"quality": quality, "first-token": first_token, "conventions": conventions}
