@@ -1,4 +1,5 @@
 import math
+import threading
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from readout.lenses import (
     token_rank_per_text,
 )
 from readout.lenses.preprocess import as_padded
-from readout.lenses.threads import over_texts, spread
+from readout.lenses.threads import SMALL, over_texts, spread
 
 from . import lens_oracles as oracle
 from .padded import pad, texts
@@ -116,8 +117,17 @@ def test_threads_keep_the_order_and_the_setting_even_when_a_slice_fails():
     with pytest.raises(ZeroDivisionError):
         over_texts(lambda s, m: 1 / 0, z, mask)
     assert torch.get_num_threads() == 2
-    assert spread(lambda n: spread(lambda m: n * m, range(2)), range(3)) == [[0, 0], [0, 1], [0, 2]]
-    assert torch.get_num_threads() == 2
+    for size in (1, SMALL):
+        nested = spread(lambda n, size=size: spread(lambda m: n * m, range(2), size), range(3), size)
+        assert nested == [[0, 0], [0, 1], [0, 2]]
+        assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_large_items_have_a_thread_each_and_small_ones_none():
+    here = threading.get_ident()
+    assert set(spread(lambda n: threading.get_ident(), range(4), SMALL - 1)) == {here}
+    assert here not in spread(lambda n: threading.get_ident(), range(4), SMALL)
 
 
 def test_dataset_entropy_equals_the_oracle_in_both_shapes():

@@ -77,7 +77,9 @@ def pooled_curves(
     measures = at(pooled[0], views[0], np.arange(len(authors)))[MEASURE]
 
     def statistic(rows: np.ndarray) -> np.ndarray:
-        tables = spread(lambda i: at(pooled[i], views[i], rows), range(len(sites)))
+        tables = spread(
+            lambda i: at(pooled[i], views[i], rows), range(len(sites)), item_size=views[0].numel()
+        )
         bar.update(1)
         return np.stack([t["value"].to_numpy(float, na_value=np.nan) for t in tables])
 

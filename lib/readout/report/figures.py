@@ -66,7 +66,7 @@ def depth_axis(ax: Axes, n_layers: int, *, labels: bool = True) -> None:
 def band(ax: Axes, rows: pd.DataFrame, **line) -> None:
     """One curve over depth with its confidence band."""
     rows = rows.sort_values("depth")
-    sns.lineplot(rows, x="depth", y="value", ax=ax, estimator=None, legend=False, **line)
+    ax.plot(rows["depth"], rows["value"], **line)
     ax.fill_between(rows["depth"], rows["low"], rows["high"], color=line["color"], alpha=0.18, linewidth=0)
 
 
