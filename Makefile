@@ -1,18 +1,17 @@
-# make repro | test | lab: each sets up what it needs. The others: check, verify, why, refresh-notebooks.
+# make repro | test | lab: each sets up what it needs. The others: check, verify, why, readme, benchmark ...
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONPATH := $(CURDIR)/lib
 
-.PHONY: repro test lab check assets setup hooks refresh-notebooks why verify constraints clean
+.PHONY: repro test lab check assets setup hooks refresh-notebooks readme benchmark why verify constraints clean
 
 # Everything, or one stage: make repro STAGE=entropy_study@tiny
 repro: setup
 	@dvc repro $(STAGE)
 
 test: setup check
-	@dvc repro -q entropy_study@tiny
 	@python -m pytest
 
 lab: setup
@@ -43,6 +42,14 @@ hooks: $(READY)
 # The committed notebooks hold the outputs of their own defaults, the tiny profile.
 refresh-notebooks: setup
 	@for notebook in notebooks/*/*.ipynb; do python -m readout.pipeline.run $$notebook -o $$notebook || exit 1; done
+
+# The README's tables, from the committed records.
+readme: $(READY)
+	@python -m readout.report.readme
+
+# What a stranger waits for, measured in a fresh clone (about seven minutes).
+benchmark: $(READY)
+	@python benchmarks/pipeline.py
 
 why: $(READY)
 	@python -m readout.pipeline.why

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -76,17 +77,15 @@ def _sampling(table: pd.DataFrame) -> str:
     return f"{n}{views}; bands: {table['level'].iloc[0]:.0%} over authors.{control}"
 
 
-def _legend(axes, labels: dict[str, dict]) -> None:
+def _legend_in(ax: Axes, labels: dict[str, dict], **place) -> None:
     handles = [Line2D([], [], label=label, **line) for label, line in labels.items()]
-    axes.legend(handles=handles, loc="center left", handlelength=3)
-    axes.set_axis_off()
+    ax.legend(handles=handles, handlelength=3, **place)
 
 
 def _panel(ax, metric: str, n_layers: int) -> None:
     title, unit, higher = METRICS[metric]
     ax.set_title(title)
     ax.set_ylabel(unit)
-    ax.set_xlabel("")
     ax.annotate(f"↑ {higher}", (0.99, 1.02), xycoords="axes fraction", ha="right", fontsize=6.5, color="0.35")
     depth_axis(ax, n_layers)
 
@@ -115,7 +114,8 @@ def quality(table: pd.DataFrame) -> Figure:
     }
     if "final" not in set(table["norm"]):
         del labels["pretrained, final norm on every site"]
-    _legend(axes.flat[-1], labels)
+    _legend_in(axes.flat[-1], labels, loc="center left")
+    axes.flat[-1].set_axis_off()
     entropy = table[(table["metric"] == "prompt_entropy") & (table["weights"] == "pretrained")]
     low = _lowest(entropy[entropy["norm"] == "raw"])
     model = table["model"].iloc[0]
@@ -133,29 +133,32 @@ def first_token(table: pd.DataFrame) -> Figure:
     """Prompt entropy with and without each text's first token, one panel a model."""
     models = list(dict.fromkeys(table["model"]))
     figure, axes = plt.subplots(
-        1, len(models), figsize=(WIDTH, 2.9), sharey=True, layout="constrained", squeeze=False
+        1, len(models), figsize=(WIDTH, 3.0), sharey=True, layout="constrained", squeeze=False
     )
+    lines = {
+        ("random", "kept"): RANDOM,
+        ("pretrained", "dropped"): NORMED,
+        ("pretrained", "kept"): PRETRAINED,
+    }
+    findings = []
     for ax, model in zip(axes.flat, models, strict=True):
         rows = table[table["model"] == model]
-        for (weights, kept), line in {
-            ("random", "kept"): RANDOM,
-            ("pretrained", "dropped"): NORMED,
-            ("pretrained", "kept"): PRETRAINED,
-        }.items():
+        for (weights, kept), line in lines.items():
             band(ax, rows[(rows["weights"] == weights) & (rows["first_token"] == kept)], **line)
-        trained = rows[rows["weights"] == "pretrained"]
-        kept, dropped = (_lowest(trained[trained["first_token"] == k]) for k in ("kept", "dropped"))
         depth_axis(ax, int(rows["layer"].max()))
-        ax.set_title(
-            f"{model}: lowest {kept['value']:.2f}, without first token {dropped['value']:.2f}", fontsize=8
-        )
-        ax.set_xlabel("layer, relative depth below")
-        ax.set_ylabel("prompt entropy, share of the maximum")
-    handles = {"first token kept": PRETRAINED, "first token dropped": NORMED, "random weights, kept": RANDOM}
-    axes.flat[0].legend(
-        handles=[Line2D([], [], label=label, **line) for label, line in handles.items()], loc="lower left"
+        ax.set_title(model)
+        trained = rows[rows["weights"] == "pretrained"]
+        lowest = [_lowest(trained[trained["first_token"] == k])["value"] for k in ("kept", "dropped")]
+        findings.append("{:.2f} and {:.2f}".format(*lowest))
+    axes.flat[0].set_ylabel("prompt entropy, share of the maximum")
+    _legend_in(
+        axes.flat[0],
+        {"first token kept": PRETRAINED, "first token dropped": NORMED, "random weights, kept": RANDOM},
+        loc="lower left",
     )
-    caption(figure, _sampling(table))
+    title = "Lowest prompt entropy with and without the first token: " + "; ".join(findings)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    caption(figure, f"x: layer, relative depth below. {_sampling(table)}")
     return figure
 
 
@@ -163,13 +166,8 @@ def conventions(table: pd.DataFrame) -> Figure:
     """Corrected against as published, every metric on which the two differ (rows) and both models (columns)."""
     models = list(dict.fromkeys(table["model"]))
     metrics = [m for m in METRICS if m in set(table["metric"])]
-    figure, axes = plt.subplots(
-        len(metrics),
-        len(models),
-        figsize=(WIDTH, 1.75 * len(metrics) + 0.6),
-        layout="constrained",
-        squeeze=False,
-    )
+    size = (WIDTH, 1.75 * len(metrics) + 0.6)
+    figure, axes = plt.subplots(len(metrics), len(models), figsize=size, layout="constrained", squeeze=False)
     for row, metric in zip(axes, metrics, strict=True):
         for ax, model in zip(row, models, strict=True):
             rows = table[(table["metric"] == metric) & (table["model"] == model)]
@@ -179,10 +177,7 @@ def conventions(table: pd.DataFrame) -> Figure:
             title, unit, _ = METRICS[metric]
             ax.set_title(f"{title}, {model}")
             ax.set_ylabel(unit)
-            ax.set_xlabel("")
-    labels = {"corrected": PRETRAINED, "as published": PUBLISHED}
-    handles = [Line2D([], [], label=label, **line) for label, line in labels.items()]
-    figure.legend(handles=handles, loc="outside lower right", ncols=2)
+    _legend_in(axes.flat[0], {"corrected": PRETRAINED, "as published": PUBLISHED}, loc="lower left")
     figure.suptitle(_largest_difference(table), x=0.01, ha="left", fontsize=10)
     caption(figure, f"x: layer, relative depth below. Raw states. {_sampling(table)}")
     return figure
