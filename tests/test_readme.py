@@ -13,7 +13,10 @@ from readout.report.readme import render
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
-GUIDES = {p.name: p.read_text() for p in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md")}
+GUIDES = {
+    p.name: p.read_text()
+    for p in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md")
+}
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     line.split("#")[0].strip()

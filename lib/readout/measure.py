@@ -7,6 +7,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from readout.errors import ParameterError
 from readout.lenses.curves import pooled_curves, token_curves
 from readout.lenses.quality import TokenQuality
 from readout.lenses.values import CONVENTIONS
@@ -61,7 +62,10 @@ def measure_quality(
     `texts[i]` and is what the intervals resample. Raw states are measured in both conventions, with and without
     the first token; final-normed states, where the model has a final norm, and untrained models are measured in
     the corrected one on all tokens. Memory: one batch, and one vector a text, view and site.
+
+    Raises ParameterError where authors and texts differ in number, or texts in their number of views.
     """
+    _check_counts(texts, views, authors)
     trained = reader.weights == "pretrained"
     norms = ("raw", "final") if trained and ResidualStream(reader.model).has_final_norm else ("raw",)
     plain = {"conventions": ("corrected",), "first_token": ("kept",)}
@@ -91,3 +95,14 @@ def measure_quality(
         )
         curves.append(of_pooled.assign(first_token="kept"))
     return Quality(pd.concat(curves, ignore_index=True), tokens, reading)
+
+
+def _check_counts(texts: Sequence[str], views: Sequence[Sequence[str]], authors: Sequence[str]) -> None:
+    if len(authors) != len(texts):
+        raise ParameterError(f"authors names {len(authors)} for {len(texts)} texts; one a text is needed")
+    counts = sorted({len(of_text) for of_text in views})
+    if len(counts) != 1 or len(views) > len(texts):
+        raise ParameterError(
+            f"views holds {counts} views of {len(views)} texts; the same number of each is needed, of at most "
+            f"{len(texts)} texts"
+        )

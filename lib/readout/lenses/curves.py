@@ -62,9 +62,9 @@ def pooled_curves(
 ) -> pd.DataFrame:
     """`pooled_quality` of every site, over half-samples of the authors; rows as in `token_curves`.
 
-    `views` are of the first texts, in their order. `n` counts the texts that a metric saw. A metric that is
-    undefined at a site, in the whole sample or in a half, has no row there. Time: `n_resamples + 1` times that
-    of `pooled_quality` a site, one core a site.
+    `views` are of the first texts, in their order. `n` counts the texts that a metric saw, an even number, since
+    the published code takes them in pairs. A metric that is undefined at a site, in the whole sample or in a half,
+    has no row there. Time: `n_resamples + 1` times that of `pooled_quality` a site, one core a site.
 
     Raises ParameterError where the numbers of sites, texts or authors do not fit together.
     """
@@ -85,7 +85,7 @@ def pooled_curves(
 
     with progress_bar(n_resamples + 1, what="resampling", unit="sample", shown=progress) as bar:
         interval = subsample(statistic, authors, n_resamples=n_resamples, level=level, seed=seed)
-    n_viewed = {"dataset_entropy": len(authors)}
+    n_texts, n_viewed = _even(len(authors)), _even(views.shape[1])
     return pd.concat(
         [
             measures.assign(
@@ -97,7 +97,7 @@ def pooled_curves(
                 value=interval.value[i],
                 low=interval.low[i],
                 high=interval.high[i],
-                n=measures["metric"].map(lambda m: n_viewed.get(m, views.shape[1])),
+                n=np.where(measures["metric"] == "dataset_entropy", n_texts, n_viewed),
             )
             for i, site in enumerate(sites)
         ],
@@ -108,12 +108,17 @@ def pooled_curves(
 def _at_site(
     pooled: Tensor, views: Tensor, rows: np.ndarray, seed: int, conventions: Sequence[str]
 ) -> pd.DataFrame:
-    """The metrics of some texts at one site; an even number, since the published code takes them in pairs."""
+    """The metrics of some texts at one site."""
     viewed = rows[rows < len(views)]
-    rows, viewed = (r[: len(r) // 2 * 2] for r in (rows, viewed))
+    rows, viewed = (r[: _even(len(r))] for r in (rows, viewed))
     # The same permutations in every half-sample and at every site: their noise cancels along a curve.
     generator = torch.Generator().manual_seed(seed)
     return pooled_quality(pooled[rows], views[viewed], generator=generator, conventions=conventions)
+
+
+def _even(n: int) -> int:
+    """How many of n texts are measured: the published code takes them in pairs."""
+    return n // 2 * 2
 
 
 def in_degrees(table: pd.DataFrame) -> pd.DataFrame:
