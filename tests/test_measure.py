@@ -64,7 +64,9 @@ def test_every_site_metric_norm_and_convention_has_its_row(name, weights, raw, n
 
 def test_the_values_of_every_text_are_those_of_its_hidden_states():
     reader, texts, quality = measure()
-    table = quality.tokens.set_index(["layer", "norm", "text", "metric", "convention", "first_token"])["value"]
+    table = quality.tokens.set_index(["layer", "norm", "text", "metric", "convention", "first_token"])[
+        "value"
+    ]
     for text, words in enumerate(texts):
         batch = reader.tokenizer(words, return_tensors="pt", return_token_type_ids=False)
         with torch.no_grad():

@@ -17,7 +17,20 @@ from readout.lenses.pooled import pooled_quality
 from .padded import pad, texts
 
 AUTHORS = ["a", "b", "a", "c", "b"]
-CURVE = {"site", "layer", "depth", "norm", "metric", "unit", "convention", "value", "low", "high", "level", "n"}
+CURVE = {
+    "site",
+    "layer",
+    "depth",
+    "norm",
+    "metric",
+    "unit",
+    "convention",
+    "value",
+    "low",
+    "high",
+    "level",
+    "n",
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -58,7 +71,12 @@ def test_a_token_curve_is_the_mean_over_the_texts_that_have_a_value():
         factor = 180 / np.pi if row.metric == "curvature" else 1
         values = {r.text: factor * r.value for r in found.itertuples() if r.reason == ""}
         assert row.unit == {"curvature": "degrees"}.get(row.metric, found.unit.iloc[0])
-        assert (row.site, row.depth, row.level, row.n) == (f"block {row.layer}", row.layer / 2, 0.9, len(values))
+        assert (row.site, row.depth, row.level, row.n) == (
+            f"block {row.layer}",
+            row.layer / 2,
+            0.9,
+            len(values),
+        )
         assert row.value == pytest.approx(sum(values.values()) / len(values))
         means = []
         for drawn in weights:
@@ -83,11 +101,11 @@ def test_every_measured_metric_and_site_has_one_row_unless_no_text_has_a_value()
     assert set(kept["n"]) == {3}
 
 
-def pooled_corpus(n=9, viewed=6):
+def pooled_corpus(n, viewed):
     generator = torch.Generator().manual_seed(1)
     pooled = torch.randn(3, n, 4, generator=generator)
     views = pooled[:, :viewed, None] + 0.5 * torch.randn(3, viewed, 3, 4, generator=generator)
-    return [Site(layer) for layer in range(3)], pooled, views, [*"aabbccdde"][:n]
+    return [Site(layer) for layer in range(3)], pooled, views, [*"abcde" * 3][:n]
 
 
 def measured(pooled, views, texts, seed, conventions=("corrected", "as_published")):
@@ -100,41 +118,41 @@ def measured(pooled, views, texts, seed, conventions=("corrected", "as_published
 
 
 def test_a_pooled_curve_is_the_metric_of_the_corpus_with_the_spread_of_its_half_samples():
-    sites, pooled, views, authors = pooled_corpus()
+    sites, pooled, views, authors = pooled_corpus(n=13, viewed=11)
     curves = pooled_curves(sites, pooled, views, authors, n_resamples=12, level=0.9, seed=5)
     assert set(curves.columns) == CURVE
     names, rng, halves = sorted(set(authors)), np.random.default_rng(5), []
     for _ in range(12):
         drawn = {names[i] for i in rng.permutation(5)[:2]}
         halves.append([text for text, author in enumerate(authors) if author in drawn])
-    whole = [measured(pooled[i], views[i], [*range(9)], seed=5) for i in range(3)]
+    whole = [measured(pooled[i], views[i], [*range(13)], seed=5) for i in range(3)]
     parts = [[measured(pooled[i], views[i], half, seed=5) for half in halves] for i in range(3)]
     for row in curves.itertuples():
         key = (row.metric, row.unit, row.convention)
         found = np.array([part[key] for part in parts[row.layer]], dtype=float)
-        shares = np.array([len(half) / (9 - len(half)) for half in halves])
+        shares = np.array([len(half) / (13 - len(half)) for half in halves])
         error = NormalDist().inv_cdf(0.95) * np.sqrt((shares * (found - found.mean()) ** 2).sum() / 11)
         value = whole[row.layer][key]
         assert (row.value, row.low, row.high) == pytest.approx((value, value - error, value + error))
         assert (row.site, row.depth, row.norm, row.level) == (f"block {row.layer}", row.layer / 2, "raw", 0.9)
-        # Of nine texts the pairs of the published code leave one out.
-        assert row.n == (8 if row.metric == "dataset_entropy" else 6)
-    assert len(curves) > 10
+        # The published code takes texts in pairs, so of an odd number one is left out.
+        assert row.n == (12 if row.metric == "dataset_entropy" else 10)
+    assert len(curves) == sum(map(len, whole)) == 3 * 11
 
 
 def test_a_metric_without_a_value_in_the_whole_or_in_a_half_has_no_row():
     sites, pooled, views, authors = pooled_corpus(n=8, viewed=8)
-    pooled[0], views[0] = 1.0, 1.0
+    pooled[0], views[0] = 1.0, 1.0  # a token that is the same in every text
     curves = pooled_curves(sites, pooled, views, authors, n_resamples=10)
     assert set(curves["layer"]) == {1, 2}
-    # Two of four authors have views: some half holds none of their texts.
-    few = pooled_curves(sites, pooled, views[:, :4], authors, n_resamples=10)
+    # Two of five authors have views: some half holds none of their texts.
+    few = pooled_curves(sites, pooled, views[:, :2], authors, n_resamples=10)
     assert set(few["metric"]) == {"dataset_entropy"}
 
 
 @pytest.mark.parametrize("conventions", [("corrected",), ("as_published",), ("as_published", "corrected")])
 def test_only_the_conventions_asked_for_are_measured_and_with_the_same_values(conventions):
-    sites, pooled, views, authors = pooled_corpus(n=8, viewed=8)
+    sites, pooled, views, authors = pooled_corpus(n=10, viewed=10)
     both = pooled_curves(sites, pooled, views, authors, n_resamples=10)
     some = pooled_curves(sites, pooled, views, authors, n_resamples=10, conventions=conventions)
     expected = both[both["convention"].isin(conventions)].reset_index(drop=True)
@@ -151,7 +169,10 @@ def test_only_the_conventions_asked_for_are_measured_and_with_the_same_values(co
     [
         ({"sites": slice(2)}, "2 sites and 8 authors, but pooled is (3, 8, 4)"),
         ({"authors": slice(7)}, "3 sites and 7 authors, but pooled is (3, 8, 4)"),
-        ({"conventions": ("right",)}, "conventions=('right',); a sequence of some of corrected, as_published"),
+        (
+            {"conventions": ("right",)},
+            "conventions=('right',); a sequence of some of corrected, as_published",
+        ),
         ({"conventions": ()}, "conventions=(); a sequence"),
         ({"n_resamples": 9}, "n_resamples=9: at least 10"),
         ({"level": 1.0}, "level=1.0: a confidence level lies between 0 and 1"),
