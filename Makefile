@@ -12,7 +12,7 @@ repro: setup
 	@dvc repro $(STAGE)
 
 test: setup check
-	@python -m pytest
+	@OMP_NUM_THREADS=1 python -m pytest -n 2
 
 lab: setup
 	@jupyter lab notebooks

@@ -1,6 +1,6 @@
 """How long a stranger waits: set-up, tiny, laptop and no-op, measured in a fresh clone of HEAD.
 
-    python benchmarks/pipeline.py            # writes benchmarks/pipeline.json
+    python benchmarks/pipeline.py [FOLDER]     # writes benchmarks/pipeline.json
 
 Wall seconds and peak resident memory of the largest process of each step. The README quotes this record.
 """
@@ -37,14 +37,22 @@ def measure(command: list[str], folder: Path) -> dict[str, float]:
     return {"seconds": round(seconds, 1), "peak_gb": round(int(ran.stderr.split()[-1]) / 1024**2, 2)}
 
 
+def measure_clone(clone: Path) -> dict:
+    """Every step in a fresh clone of HEAD at `clone`."""
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    record: dict = {name: measure(command, clone) for name, command in STEPS.items()}
+    size = subprocess.run(
+        ["du", "-sm", ".venv", "assets"], cwd=clone, capture_output=True, text=True, check=True
+    )
+    sizes = (line.split() for line in size.stdout.splitlines())
+    record["disk_gb"] = {folder: round(int(mb) / 1024, 1) for mb, folder in sizes}
+    return record | {"machine": {"cores": len(os.sched_getaffinity(0)), "arch": platform.machine()}}
+
+
 def main() -> None:
+    """Measure in the folder named on the command line, which is kept, or in a temporary one."""
     with tempfile.TemporaryDirectory() as temporary:
-        clone = Path(temporary) / "readout"
-        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-        record = {name: measure(command, clone) for name, command in STEPS.items()}
-        size = subprocess.run(["du", "-sm", ".venv", "assets"], cwd=clone, capture_output=True, text=True, check=True)
-        record["disk_gb"] = {p: round(int(mb) / 1024, 1) for mb, p in (line.split() for line in size.stdout.splitlines())}
-    record["machine"] = {"cores": len(os.sched_getaffinity(0)), "arch": platform.machine()}
+        record = measure_clone(Path(sys.argv[1] if len(sys.argv) > 1 else temporary) / "readout")
     (ROOT / "benchmarks" / "pipeline.json").write_text(json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1))
 

@@ -177,3 +177,16 @@ def test_nbval_notices_a_number_that_the_library_changed(checkout):
     assert "1 failed" in stdout
     assert stored[0].strip() in stdout
     assert "lowest at block" in stdout.replace(stored[0].strip(), "")
+
+
+def test_committed_notebooks_are_normalised_and_a_stray_one_is_named(tmp_path):
+    command = [sys.executable, "-m", "readout.pipeline.normalise"]
+    stored = sorted((ROOT / "notebooks").glob("*/*.ipynb"))
+    assert subprocess.run([*command, *stored], cwd=ROOT, capture_output=True).returncode == 0
+    notebook = json.loads(stored[0].read_text())
+    notebook["cells"][0]["metadata"]["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+    stray = tmp_path / "stray.ipynb"
+    stray.write_text(json.dumps(notebook))
+    done = subprocess.run([*command, stray], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "stray.ipynb: outputs are not normalised" in done.stderr

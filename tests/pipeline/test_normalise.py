@@ -8,7 +8,7 @@ from nbformat import v4
 
 from readout.pipeline.normalise import as_text, normalise
 
-NAMES = {"/work/main": ".", "/work/main/.venv": "$PREFIX", "/home/me": "~"}
+NAMES = {"/srv/p/main": ".", "/srv/p/main/.venv": "$PREFIX", "/u/me": "~"}
 
 
 def stream(text, name="stdout"):
@@ -27,11 +27,11 @@ def outputs_of(notebook):
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("/work/main/lib/a.py", "./lib/a.py"),
-        ("/work/main/.venv/lib/b.py:3", "$PREFIX/lib/b.py:3"),
-        ("'/home/me', /home/me/x", "'~', ~/x"),
-        ("file:///work/main/a", "file://./a"),
-        ("/work/main2 /data/work/main /home/melissa", "/work/main2 /data/work/main /home/melissa"),
+        ("/srv/p/main/lib/a.py", "./lib/a.py"),
+        ("/srv/p/main/.venv/lib/b.py:3", "$PREFIX/lib/b.py:3"),
+        ("'/u/me', /u/me/x", "'~', ~/x"),
+        ("file:///srv/p/main/a", "file://./a"),
+        ("/srv/p/main2 /data/srv/p/main /u/melissa", "/srv/p/main2 /data/srv/p/main /u/melissa"),
         ("/tmp/ipykernel_123/456.py:2: UserWarning", "ipykernel/456.py:2: UserWarning"),
         ("[<Line2D at 0x7f12aa34bb56>] 0x10", "[<Line2D at 0x0>] 0x10"),
     ],

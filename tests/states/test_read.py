@@ -215,6 +215,7 @@ def test_float32_of_a_half_precision_model_is_refused():
 
 def test_progress_goes_to_stderr_and_can_be_turned_off(capsys, monkeypatch):
     model = tiny("bert")
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     means(model, TEXTS, progress=True)
     shown = capsys.readouterr()
     assert "/42" in shown.err

@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 import nbformat
+import typer
 from nbformat import NotebookNode
 
 INJECTED = "injected-parameters"
@@ -109,3 +110,20 @@ def _clean_text(text: str, names: Mapping[str, str]) -> str:
     for path in sorted(set(names) - {"/"}, key=len, reverse=True):
         text = re.sub(rf"(?<![\w.~-]){re.escape(path)}(?![\w-])", lambda _: names[path], text)  # noqa: B023
     return text
+
+
+def check(notebooks: list[Path]) -> None:
+    """Name every notebook that normalising would change, and end with status 1 if there is one."""
+    names = local_names(Path.cwd())
+    changed = [
+        path
+        for path in notebooks
+        if as_text(normalise(nbformat.read(path, as_version=4), names)) != path.read_text()
+    ]
+    for path in changed:
+        typer.echo(f"{path}: outputs are not normalised; run `make refresh-notebooks`", err=True)
+    raise typer.Exit(bool(changed))
+
+
+if __name__ == "__main__":
+    typer.run(check)
