@@ -111,6 +111,15 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing(checkout, tmp_path,
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.slow
+@pytest.mark.assets
+def test_one_model_without_a_final_norm_is_enough(checkout):
+    folder = checkout("project")
+    status, _, stderr = end(run(folder, "--set", "models=[all-minilm-l6-v2]", "--set", "n_texts=8"))
+    assert status == 0, stderr
+    assert sorted((folder / "figures" / "scratch" / "entropy_study").glob("*.svg"))
+
+
 FAULTS = {
     "no weights": ([], "AssetError: model folder 'mine' has no *.safetensors"),
     "pickle": (["pytorch_model.bin"], "AssetError: 'mine/pytorch_model.bin' is a pickle, which can run code"),
