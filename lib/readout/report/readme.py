@@ -50,11 +50,11 @@ def render(text: str, project: Path) -> str:
     Raises ReadoutError where a part has no place.
     """
     for name, part in PARTS.items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not place.search(text):
             raise ReadoutError(f"README.md has no place <!-- {name} --> ... <!-- /{name} -->")
         made = part(project)
-        text = place.sub(lambda m, made=made: m[1] + made + m[2], text)
+        text = place.sub(lambda m, made=made: f"{m[1]}{made}\n{m[2]}", text)
     return text
 
 
