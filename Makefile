@@ -14,8 +14,9 @@ repro: setup
 test: setup check
 	@OMP_NUM_THREADS=1 python -m pytest -n 2
 
+# Jupyter refuses root unless told; in a container root is often the only user.
 lab: setup
-	@jupyter lab notebooks
+	@jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # The environment: pyproject.toml says what, constraints.txt says which versions.
 $(READY): pyproject.toml constraints.txt
