@@ -11,6 +11,8 @@ from readout.errors import ReadoutError
 from readout.report import figures
 from readout.report.quality_figures import METRICS
 
+from .scorer_tables import TABLES as SCORER_TABLES
+
 
 def _curves(**constant):
     layers = np.arange(7)
@@ -67,7 +69,7 @@ def test_redrawn_from_the_csv_alone_with_the_same_bytes(tmp_path, name):
 
 
 def test_every_kind_has_a_toy_table():
-    assert {n.split("--")[0] for n in TABLES} == set(figures.drawings())
+    assert {n.split("--")[0] for n in [*TABLES, *SCORER_TABLES]} == set(figures.drawings())
 
 
 def test_each_curve_of_the_quality_figure_is_on_its_panel():
@@ -85,6 +87,6 @@ def test_mixed_runs_and_unknown_kinds_are_refused(tmp_path):
     table.loc[table["model"] == "joy", "provenance"] = "xyz"
     with pytest.raises(ReadoutError, match="2 different runs"):
         figures.save(figures.drawings()["conventions"], table, tmp_path, "conventions")
-    with pytest.raises(ReadoutError, match="'pie' is none of quality"):
+    with pytest.raises(ReadoutError, match="'pie' is none of"):
         figures.save(figures.drawings()["quality"], TABLES["quality--toy"], tmp_path, "pie")
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ functions too; a module that is imported by a computed name is not seen.
 import ast
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,11 +34,15 @@ def fingerprint(notebook: Path) -> dict[str, Any]:
     library = root(notebook) / "lib"
     cells = code_cells(read_notebook(notebook))
     trees = [_parse(source(cell), f"{notebook}, In[{n}]") for n, cell in enumerate(cells, 1)]
-    modules = _reachable(trees, library)
     return {
         "cells": [_digest(tree) for tree in trees if tree.body],
-        "modules": {name: _digest(_without_docstring(modules[name])) for name in sorted(modules)},
+        "modules": _module_hashes(trees, library),
     }
+
+
+def module_fingerprint(names: Iterable[str], library: Path) -> dict[str, str]:
+    """`{name: hash}` of library modules and of all that they reach."""
+    return _module_hashes([_parse(f"import {name}", name) for name in names], library)
 
 
 def as_text(value: dict[str, Any]) -> str:
@@ -93,6 +97,11 @@ def _parse(code: str, where: str) -> ast.Module:
         raise ParameterError(f"{where}, line {error.lineno}: {error.msg}: {line!r}") from None
     except ValueError as error:
         raise ParameterError(f"{where}: {error}") from None
+
+
+def _module_hashes(trees: list[ast.Module], library: Path) -> dict[str, str]:
+    modules = _reachable(trees, library)
+    return {name: _digest(_without_docstring(modules[name])) for name in sorted(modules)}
 
 
 def _reachable(trees: list[ast.Module], library: Path) -> dict[str, ast.Module]:

@@ -8,8 +8,10 @@ without models, data or GPU.
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
+from pkgutil import iter_modules
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -118,10 +120,15 @@ def _small_png(figure: Figure, path: Path) -> None:
 
 
 def drawings() -> dict[str, Callable[[pd.DataFrame], Figure]]:
-    """Every kind of figure by its stable name."""
-    from readout.report import quality_figures
+    """Every kind of figure by its stable name: the `DRAWINGS` of the modules `..._figures` beside this one.
 
-    return quality_figures.DRAWINGS
+    They are found by looking, not imported by name, so that a stage depends on the code of its own figures alone.
+    """
+    found: dict[str, Callable[[pd.DataFrame], Figure]] = {}
+    for module in iter_modules([str(Path(__file__).parent)]):
+        if module.name.endswith("_figures"):
+            found |= import_module(f"readout.report.{module.name}").DRAWINGS
+    return found
 
 
 def redraw(files: list[Path]) -> None:

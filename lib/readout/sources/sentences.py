@@ -19,6 +19,17 @@ def is_finished(text: str) -> bool:
     return bool(_END.search(text))
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of running prose, in order; together they hold every word.
+
+    >>> sentences("One two. Three! “Mr. Five six.” Seven")
+    ['One two.', 'Three!', '“Mr. Five six.”', 'Seven']
+    """
+    words = text.split()
+    starts = [at for at in range(len(words)) if at == 0 or _starts(words, at)]
+    return [" ".join(words[at:end]) for at, end in zip(starts, [*starts[1:], len(words)], strict=True)]
+
+
 def cuts(words: list[str], length: int) -> Iterator[int]:
     """Where passages of `length` words start: at the first sentence that starts at or after the last one's end.
 

@@ -1,0 +1,207 @@
+"""Patch scores of trained scorers: triplets in, the clean, corrupted and patched score of each out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from datasets import Dataset
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from readout.errors import ArchitectureError, ParameterError
+from readout.lenses.recovery import PatchScores
+from readout.progress import progress_bar
+from readout.scorers import Scorer, Tokens, skip_list
+from readout.states.interventions import all_positions, equal_length, mean_shift, random_positions
+from readout.states.patching import Sweep, patch_sweep
+from readout.states.sublayers import sublayer_sweep
+from readout.training import Encoder
+
+Ids = list[list[int]]
+Batch = tuple[Int[Tensor, "text token"], Bool[Tensor, "text token"]]
+Sweeper = Callable[[nn.Module, Batch, Batch, list[int]], Sweep]
+
+
+def _published(model: nn.Module, clean: Batch, corrupt: Batch, rows: list[int]) -> Sweep:
+    return patch_sweep(model, clean, corrupt, all_positions)
+
+
+def _quarter(model: nn.Module, clean: Batch, corrupt: Batch, rows: list[int]) -> Sweep:
+    return patch_sweep(model, clean, corrupt, random_positions(0.25, seed=0, rows=rows))
+
+
+def _shift(model: nn.Module, clean: Batch, corrupt: Batch, rows: list[int]) -> Sweep:
+    return patch_sweep(model, clean, corrupt, mean_shift)
+
+
+def _attention(model: nn.Module, clean: Batch, corrupt: Batch, rows: list[int]) -> Sweep:
+    return sublayer_sweep(model, clean, corrupt, "attention")
+
+
+def _mlp(model: nn.Module, clean: Batch, corrupt: Batch, rows: list[int]) -> Sweep:
+    return sublayer_sweep(model, clean, corrupt, "mlp")
+
+
+ALL_POSITIONS = "all positions"
+INTERVENTIONS: dict[str, Sweeper] = {
+    ALL_POSITIONS: _published,
+    "random positions, 25 %": _quarter,
+    "mean shift": _shift,
+    "attention alone": _attention,
+    "MLP alone": _mlp,
+}
+"""What is done to the residual stream of the other author's text, at one layer at a time."""
+
+
+@dataclass(frozen=True)
+class ProbeTexts:
+    """Tokenized triplets: `anchor`, `clean` (the same author-set) and `corrupt` (another), and who wrote them.
+
+    n_truncated: texts that were cut to `max_tokens`.
+    """
+
+    anchor: Ids
+    clean: Ids
+    corrupt: Ids
+    author_sets: list[str]
+    corrupt_sets: list[str]
+    skipped: Bool[Tensor, " vocab"]
+    end_id: int | None
+    n_truncated: int
+
+    @classmethod
+    def of(cls, triplets: Dataset, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> "ProbeTexts":
+        """Tokenize triplets with the columns anchor, positive, negative and anchor_author_set."""
+        parts = {part: triplets[part][:] for part in ("anchor", "positive", "negative")}
+        long = {part: tokenizer(texts, verbose=False)["input_ids"] for part, texts in parts.items()}
+        options = {"truncation": True, "max_length": max_tokens, "verbose": False}
+        ids = [tokenizer(texts, **options)["input_ids"] for texts in parts.values()]
+        cut = sum(len(text) > max_tokens for texts in long.values() for text in texts)
+        authors = (triplets[f"{part}_author_set"][:] for part in ("anchor", "negative"))
+        return cls(*ids, *authors, skip_list(tokenizer), tokenizer.sep_token_id, cut)
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+    def lengths(self, part: str) -> Int[np.ndarray, " text"]:
+        """Tokens of each text of a part."""
+        return np.array([len(ids) for ids in getattr(self, part)])
+
+    def equal_lengths(self) -> "ProbeTexts":
+        """The same triplets with the clean and the corrupted text of each cut to the same number of tokens."""
+        pairs = [equal_length(p, n, self.end_id) for p, n in zip(self.clean, self.corrupt, strict=True)]
+        clean, corrupt = ([pair[side] for pair in pairs] for side in (0, 1))
+        return replace(self, clean=clean, corrupt=corrupt)
+
+    def take(self, rows: Sequence[int]) -> "ProbeTexts":
+        """Some of the triplets."""
+        names = ("anchor", "clean", "corrupt", "author_sets", "corrupt_sets")
+        return replace(self, **{name: [getattr(self, name)[row] for row in rows] for name in names})
+
+
+@dataclass(frozen=True)
+class Patched:
+    """Scores of all triplets, and scores of anchors with the corrupted texts of other triplets by other authors."""
+
+    scores: PatchScores
+    random_negatives: Float[np.ndarray, " score"]
+
+
+def patch_scores(
+    encoder: Encoder,
+    scorer: Scorer,
+    texts: ProbeTexts,
+    intervention: str = ALL_POSITIONS,
+    *,
+    batch_size: int = 16,
+    precision: str = "float32",
+    progress: bool = False,
+) -> Patched:
+    """The score of each anchor with its clean text, its corrupted one, and that one patched at every layer.
+
+    All scores are the model's own: final norm, then head, then scorer (the public code scores candidates before the
+    final norm). Memory: one batch at L + 2 sites.
+
+    Raises ParameterError for an unknown intervention, ArchitectureError for an encoder that mixes layers: what it
+    compares is no single site, and a patch at one changes only part of it.
+    """
+    if intervention not in INTERVENTIONS:
+        raise ParameterError(f"intervention {intervention!r}: expected one of {', '.join(INTERVENTIONS)}")
+    if encoder.mix is not None:
+        raise ArchitectureError("encoder: mixes layers; patching needs one that compares its last states")
+    layers: list[int] = []
+    clean, corrupt, patched, random = np.empty(len(texts)), np.empty(len(texts)), [None] * len(texts), []
+    encoder.eval()
+    with (
+        torch.no_grad(),
+        torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"),
+        progress_bar(len(texts), what=intervention, unit="triplet", shown=progress) as bar,
+    ):
+        for rows in _batches(texts, batch_size):
+            found = _of_batch(encoder, scorer, texts, rows, INTERVENTIONS[intervention])
+            clean[rows], corrupt[rows], layers = found.clean, found.corrupt, found.layers
+            random.append(found.random_negatives)
+            for row, scores in zip(rows, found.patched.T, strict=True):
+                patched[row] = scores
+            bar.update(len(rows))
+    return Patched(PatchScores(clean, corrupt, np.stack(patched, axis=1), layers), np.concatenate(random))
+
+
+def _batches(texts: ProbeTexts, batch_size: int) -> Iterator[list[int]]:
+    """Rows of similar length together, so that little is padding."""
+    order = np.argsort([len(p) + len(n) for p, n in zip(texts.clean, texts.corrupt, strict=True)], kind="stable")
+    for at in range(0, len(order), batch_size):
+        yield order[at : at + batch_size].tolist()
+
+
+@dataclass(frozen=True)
+class _BatchScores:
+    clean: Float[np.ndarray, " text"]
+    corrupt: Float[np.ndarray, " text"]
+    patched: Float[np.ndarray, "site text"]
+    random_negatives: Float[np.ndarray, " score"]
+    layers: list[int]
+
+
+def _of_batch(
+    encoder: Encoder, scorer: Scorer, texts: ProbeTexts, rows: list[int], sweep: Sweeper
+) -> _BatchScores:
+    anchor, clean, corrupt = (
+        _padded([part[row] for row in rows]) for part in (texts.anchor, texts.clean, texts.corrupt)
+    )
+    query = _tokens(encoder(*anchor), anchor, texts.skipped)
+    swept = sweep(encoder.backbone, clean, corrupt, rows)
+
+    def scored(final: Float[Tensor, "text token dim"], batch: Batch) -> Float[np.ndarray, "text text"]:
+        vectors = _tokens(encoder.head(final).float(), batch, texts.skipped)
+        with torch.autocast("cpu", enabled=False):
+            return scorer.score(query, vectors).double().numpy()
+
+    plain = scored(swept.corrupt, corrupt)
+    return _BatchScores(
+        clean=scored(swept.clean, clean).diagonal(),
+        corrupt=plain.diagonal(),
+        patched=np.stack([scored(final, corrupt).diagonal() for final in swept.patched]),
+        random_negatives=plain[_of_others(texts, rows)],
+        layers=swept.layers,
+    )
+
+
+def _of_others(texts: ProbeTexts, rows: list[int]) -> Bool[np.ndarray, "text text"]:
+    """Pairs of an anchor and the corrupted text of another triplet that is not by the anchor's author-set."""
+    anchors = np.array([texts.author_sets[row] for row in rows])
+    corrupt = np.array([texts.corrupt_sets[row] for row in rows])
+    return (anchors[:, None] != corrupt) & ~np.eye(len(rows), dtype=bool)
+
+
+def _padded(ids: Ids) -> Batch:
+    lengths = torch.tensor([len(text) for text in ids])
+    input_ids = nn.utils.rnn.pad_sequence([torch.tensor(text) for text in ids], batch_first=True)
+    return input_ids, torch.arange(input_ids.shape[1]) < lengths[:, None]
+
+
+def _tokens(states: Float[Tensor, "text token dim"], batch: Batch, skipped: Bool[Tensor, " vocab"]) -> Tokens:
+    input_ids, mask = batch
+    return Tokens(states, mask, mask & ~skipped[input_ids])

@@ -1,0 +1,124 @@
+"""Token vectors of many texts, from one reading that serves other consumers too."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from readout.scorers import Tokens, skip_list
+from readout.states import Consumer, Reading, Site, read
+from readout.training import Encoder
+
+
+class TokenVectors:
+    """Collects what a scorer compares, while `read` runs: 4 * tokens * dim bytes, whatever the number of layers.
+
+    `content` marks tokens off the skip list, by text.
+    """
+
+    def __init__(self, encoder: Encoder, n_texts: int):
+        self.encoder = encoder
+        self._waiting: list[Tensor] = []
+        self._texts: list[Tensor | None] = [None] * n_texts
+
+    def update(
+        self,
+        site: Site,
+        states: Float[Tensor, "text token dim"],
+        mask: Bool[Tensor, "text token"],
+        rows: Int[Tensor, " text"],
+    ) -> None:
+        """Takes one batch at one site; a mix of layers waits for all of them."""
+        if not self.encoder.needs(site):
+            return
+        self._waiting.append(states)
+        if site.layer < self.encoder.n_layers:
+            return
+        vectors = self.encoder.from_sites(self._waiting)
+        self._waiting = []
+        for row, text, real in zip(rows.tolist(), vectors, mask, strict=True):
+            self._texts[row] = text[real].cpu()
+
+    def texts(self) -> list[Float[Tensor, "token dim"]]:
+        """The vectors of each text's real tokens, in the order of the texts."""
+        return self._texts
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The token vectors of some texts, ready to be padded into `Tokens`, and what reading them came to."""
+
+    texts: list[Float[Tensor, "token dim"]]
+    content: list[Bool[Tensor, " token"]]
+    reading: Reading
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def tokens(self, rows: Sequence[int] | None = None) -> Tokens:
+        """The texts at `rows` (all by default), padded to the longest of them."""
+        rows = range(len(self)) if rows is None else rows
+        states = nn.utils.rnn.pad_sequence([self.texts[row] for row in rows], batch_first=True)
+        content = nn.utils.rnn.pad_sequence([self.content[row] for row in rows], batch_first=True)
+        lengths = torch.tensor([len(self.texts[row]) for row in rows])
+        return Tokens(states, torch.arange(states.shape[1]) < lengths[:, None], content)
+
+
+def read_vectors(
+    encoder: Encoder,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Sequence[str],
+    *,
+    max_tokens: int = 128,
+    precision: str = "float32",
+    consumers: Sequence[Consumer] = (),
+    progress: bool = False,
+) -> Vectors:
+    """Token vectors of `texts`, in one pass; `consumers` see every raw site of the same pass.
+
+    Raises what `read` raises.
+    """
+    vectors = TokenVectors(encoder, len(texts))
+    norms = tuple(dict.fromkeys([*(["raw"] if consumers else []), encoder.norm]))
+    reading = read(
+        encoder.backbone,
+        tokenizer,
+        texts,
+        [vectors, *(RawSites(consumer) for consumer in consumers)],
+        norms=norms,
+        layers=None if consumers else encoder.layers,
+        max_tokens=max_tokens,
+        precision=precision,
+        progress=progress,
+    )
+    return Vectors(vectors.texts(), content_flags(tokenizer, texts, max_tokens), reading)
+
+
+@dataclass(frozen=True)
+class RawSites:
+    """Hands a consumer the raw sites only."""
+
+    consumer: Consumer
+
+    def update(
+        self,
+        site: Site,
+        states: Float[Tensor, "text token dim"],
+        mask: Bool[Tensor, "text token"],
+        rows: Int[Tensor, " text"],
+    ) -> None:
+        """Passes the call on where the site is raw."""
+        if site.norm == "raw":
+            self.consumer.update(site, states, mask, rows)
+
+
+def content_flags(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_tokens: int
+) -> list[Bool[Tensor, " token"]]:
+    """For each text, which of its tokens are off the skip list."""
+    skipped = skip_list(tokenizer)
+    ids = tokenizer(list(texts), truncation=True, max_length=max_tokens, verbose=False)["input_ids"]
+    return [~skipped[torch.tensor(of_text)] for of_text in ids]

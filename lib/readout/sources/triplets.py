@@ -1,0 +1,263 @@
+"""Triplets of spans: an anchor, another text by its author-set, and a text by somebody else.
+
+All draws follow from a seed. Author-sets take turns, so that none fills a batch or a tier, and the first k of n
+triplets are those of a draw of k.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import datasets
+import numpy as np
+
+from readout.errors import ParameterError, TooFewError
+
+PARTS = ("anchor", "positive", "negative")
+ABOUT = ("author_set", "document", "domain")
+TIERS = ("A", "B", "C")
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The spans of a split, with what is asked of them again and again."""
+
+    rows: list[dict]
+
+    @classmethod
+    def of(cls, spans: datasets.Dataset, split: str) -> "_Pool":
+        names = ("text", "authors", *ABOUT)
+        columns = zip(spans["split"][:], *(spans[name][:] for name in names), strict=True)
+        rows = [
+            dict(zip(names, values, strict=True)) | {"row": row, "authors": frozenset(values[1])}
+            for row, (of_split, *values) in enumerate(columns)
+            if of_split == split
+        ]
+        if not rows:
+            raise ParameterError(f"split = {split!r}: the spans have {', '.join(sorted(set(spans['split'][:])))}")
+        return cls(rows)
+
+    def ordered(self, key: Callable[[dict], tuple]) -> "_Pool":
+        """The same spans in another order, in which all lists of them will be."""
+        return _Pool(sorted(self.rows, key=key))
+
+    @cached_property
+    def by_set(self) -> dict[str, list[dict]]:
+        return self._by("author_set")
+
+    @cached_property
+    def by_document(self) -> dict[str, list[dict]]:
+        return self._by("document")
+
+    @cached_property
+    def by_domain(self) -> dict[str, list[dict]]:
+        return self._by("domain")
+
+    def _by(self, name: str) -> dict[str, list[dict]]:
+        found = defaultdict(list)
+        for row in self.rows:
+            found[row[name]].append(row)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def anchors(self) -> list[str]:
+        """The author-sets with at least two documents, so that an anchor has a positive."""
+        return [name for name, rows in self.by_set.items() if len({r["document"] for r in rows}) > 1]
+
+
+def draw_triplets(spans: datasets.Dataset, n: int, *, split: str = "train", seed: int = 0) -> datasets.Dataset:
+    """`n` triplets: the positive by the same author-set from another document, the negative with no author in common.
+
+    Columns: anchor, positive, negative (texts), each with _author_set, _document and _domain; relaxed, True where the
+    anchor's domain holds no text by others and the negative comes from elsewhere. Author-sets take turns in an order
+    that is drawn anew in each round, so a window of as many triplets as there are sets has few of them twice.
+
+    Raises ParameterError for n below 1 or an unknown split, TooFewError where no author-set has two documents in the
+    split, or only one author has written all.
+    """
+    if n < 1:
+        raise ParameterError(f"n: {n} triplets; ask for at least 1")
+    pool = _Pool.of(spans, split)
+    if not pool.anchors:
+        raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
+    rows = []
+    for turn in range(-(-n // len(pool.anchors))):
+        order = np.random.default_rng([seed, turn]).permutation(len(pool.anchors))
+        for index in order[: n - len(rows)]:
+            draw = np.random.default_rng([seed, turn, int(index)])
+            rows.append(_drawn(pool, pool.by_set[pool.anchors[index]], draw))
+    return datasets.Dataset.from_list(rows)
+
+
+def _drawn(pool: _Pool, own: list[dict], draw: np.random.Generator) -> dict:
+    anchor = _pick(own, draw)
+    positive = _pick([row for row in own if row["document"] != anchor["document"]], draw)
+    others = [row for row in pool.by_domain[anchor["domain"]] if not row["authors"] & anchor["authors"]]
+    relaxed = not others
+    if relaxed:
+        others = [row for row in pool.rows if not row["authors"] & anchor["authors"]]
+    if not others:
+        raise TooFewError(f"author-set '{anchor['author_set']}': nobody else has written a text of its split")
+    return _row(anchor, positive, _pick(others, draw)) | {"relaxed": relaxed}
+
+
+def _pick(rows: Sequence[dict], draw: np.random.Generator) -> dict:
+    return rows[int(draw.integers(len(rows)))]
+
+
+def _row(*texts: dict) -> dict:
+    row = {part: text["text"] for part, text in zip(PARTS, texts, strict=True)}
+    return row | {f"{p}_{name}": text[name] for p, text in zip(PARTS, texts, strict=True) for name in ABOUT}
+
+
+def probe_triplets(
+    spans: datasets.Dataset,
+    lengths: Sequence[int],
+    n: int = 148,
+    *,
+    target: int = 130,
+    split: str = "test",
+    seed: int = 0,
+) -> datasets.Dataset:
+    """Triplets in three tiers of hardness, of spans whose length in tokens is near `target`.
+
+    lengths: tokens of every span. Columns as `draw_triplets`, and tier:
+    A: the negative has no author in common with the anchor and comes from its domain, as does the positive where one
+    is there. B: the negative's author-set shares an author with the anchor's, and is another. C: the positive comes
+    from another domain than the anchor, the negative from the anchor's.
+    Tiers have equal shares of n, those before one more where it does not divide; author-sets take turns in each.
+    Where a tier has fewer combinations than its share, it is as large as they are many; count them.
+
+    Raises ParameterError for lengths that do not fit the spans, and what `draw_triplets` raises.
+    """
+    if len(lengths) != len(spans):
+        raise ParameterError(f"lengths: {len(lengths)} for {len(spans)} spans; one each is needed")
+    if n < len(TIERS):
+        raise ParameterError(f"n: {n} triplets; at least {len(TIERS)}, one a tier")
+    pool = _Pool.of(spans, split)
+    if not pool.anchors:
+        raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
+    rows = []
+    for number, tier in enumerate(TIERS):
+        share = n // len(TIERS) + (number < n % len(TIERS))
+        draw = np.random.default_rng([seed, number])
+        chance = draw.random(len(spans))
+        nearest = pool.ordered(lambda row, chance=chance: (abs(lengths[row["row"]] - target), chance[row["row"]]))
+        rows += [row | {"tier": tier} for row in _tier(nearest, _CHOICES[tier], share, draw)]
+    return datasets.Dataset.from_list(rows)
+
+
+Choice = Callable[[_Pool, dict], tuple[list[dict], list[dict]]]
+
+
+def _tier_a(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
+    own = _other_documents(pool, anchor)
+    near = [row for row in own if row["domain"] == anchor["domain"]]
+    return near or own, _strangers(pool, anchor)
+
+
+def _tier_b(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
+    kin = [r for r in pool.rows if r["authors"] & anchor["authors"] and r["authors"] != anchor["authors"]]
+    return _other_documents(pool, anchor), kin
+
+
+def _tier_c(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
+    far = [row for row in _other_documents(pool, anchor) if row["domain"] != anchor["domain"]]
+    return far, _strangers(pool, anchor)
+
+
+_CHOICES: dict[str, Choice] = {"A": _tier_a, "B": _tier_b, "C": _tier_c}
+
+
+def _other_documents(pool: _Pool, anchor: dict) -> list[dict]:
+    return [row for row in pool.by_set[anchor["author_set"]] if row["document"] != anchor["document"]]
+
+
+def _strangers(pool: _Pool, anchor: dict) -> list[dict]:
+    return [row for row in pool.by_domain[anchor["domain"]] if not row["authors"] & anchor["authors"]]
+
+
+def _tier(pool: _Pool, choose: Choice, n: int, draw: np.random.Generator) -> list[dict]:
+    """Up to n triplets, one author-set after the other, until none has an anchor left."""
+    waiting = {pool.anchors[i]: list(pool.by_set[pool.anchors[i]]) for i in draw.permutation(len(pool.anchors))}
+    # Which texts fit an anchor depends on its document alone.
+    fitting = {rows[0]["document"]: choose(pool, rows[0]) for rows in pool.by_document.values()}
+    found: list[dict] = []
+    used: set[int] = set()
+    while waiting and len(found) < n:
+        for name in list(waiting)[: n - len(found)]:
+            triplet = _next(waiting[name], fitting, used)
+            if triplet is None:
+                del waiting[name]
+            else:
+                found.append(triplet)
+    return found
+
+
+def _next(
+    anchors: list[dict], fitting: dict[str, tuple[list[dict], list[dict]]], used: set[int]
+) -> dict | None:
+    """The first anchor that has a positive and a negative; a text comes again only where no fresh one is left."""
+    while anchors:
+        anchor = anchors.pop(0)
+        positives, negatives = fitting[anchor["document"]]
+        if positives and negatives:
+            chosen = [anchor]
+            for rows in (positives, negatives):
+                chosen.append(next((row for row in rows if row["row"] not in used), rows[0]))
+            used |= {row["row"] for row in chosen}
+            return _row(*chosen)
+    return None
+
+
+@dataclass(frozen=True)
+class PublishedTriplets:
+    """Tier A as published, and how far lengths had to be let apart for it: tokens, and steps of letting go."""
+
+    triplets: datasets.Dataset
+    apart: float
+    from_target: float
+    steps: int
+
+
+def published_probe_triplets(
+    spans: datasets.Dataset, lengths: Sequence[int], n: int = 50, *, target: int = 130, split: str = "test"
+) -> PublishedTriplets:
+    """Tier A as the public code selects it: |S_p - S_n| <= 5 and |S - target| <= 10, let go until n are found.
+
+    Each step multiplies the first bound by 1.5 and adds 5 to the second, six times at most; the anchor's length is
+    free. The author-sets with most documents come first, and each is used up before the next, so few make up the
+    tier (`probe_triplets` lets them take turns).
+
+    Raises TooFewError where even the widest bounds give none.
+    """
+    pool = _Pool.of(spans, split)
+    order = sorted(pool.anchors, key=lambda name: (-len({r["document"] for r in pool.by_set[name]}), name))
+    apart, from_target = 5.0, 10.0
+    for step in range(7):
+        rows = _within(pool, order, lengths, n, target, apart, from_target)
+        if len(rows) == n or step == 6:
+            break
+        apart, from_target = 1.5 * apart, from_target + 5
+    if not rows:
+        raise TooFewError(f"target: {target}; no two texts of a triplet are within {from_target:g} tokens of it")
+    return PublishedTriplets(datasets.Dataset.from_list(rows), apart, from_target, step)
+
+
+def _within(
+    pool: _Pool, order: list[str], tokens: Sequence[int], n: int, target: int, apart: float, from_target: float
+) -> list[dict]:
+    found: list[dict] = []
+    near = {row["row"] for row in pool.rows if abs(tokens[row["row"]] - target) <= from_target}
+    for name in order:
+        for anchor in pool.by_set[name]:
+            positives = [row for row in _other_documents(pool, anchor) if row["row"] in near]
+            negatives = [row for row in _strangers(pool, anchor) if row["row"] in near]
+            pairs = ((p, q) for p in positives for q in negatives)
+            pair = next((x for x in pairs if abs(tokens[x[0]["row"]] - tokens[x[1]["row"]]) <= apart), None)
+            if pair:
+                found.append(_row(anchor, *pair) | {"tier": "A"})
+            if len(found) == n:
+                return found
+    return found
