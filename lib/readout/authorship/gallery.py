@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from datasets import Dataset
 from jaxtyping import Float
-from torch import Tensor
 
 from readout.authorship.vectors import Vectors
 from readout.lenses.retrieval import PerQuery, retrieval
@@ -56,7 +56,7 @@ class Gallery:
         """Queries, then keys: what is read."""
         return [*self.queries, *self.keys]
 
-    def scores(self, scorer: Scorer, vectors: Vectors) -> Float[Tensor, "query key"]:
+    def scores(self, scorer: Scorer, vectors: Vectors) -> Float[np.ndarray, "query key"]:
         """Every query against every key, from the vectors of `texts`; memory is one block of each."""
         n = len(self.queries)
         queries = [vectors.tokens(range(n)[at : at + BLOCK]) for at in range(0, n, BLOCK)]
@@ -66,9 +66,9 @@ class Gallery:
             for at in range(0, len(keys), BLOCK):
                 block = vectors.tokens(keys[at : at + BLOCK])
                 columns.append(torch.cat([scorer.score(some, block) for some in queries]))
-        return torch.cat(columns, dim=1)
+        return torch.cat(columns, dim=1).double().numpy()
 
-    def evaluate(self, scores: Float[Tensor, "query key"]) -> PerQuery:
+    def evaluate(self, scores: Float[np.ndarray, "query key"]) -> PerQuery:
         """What the ranking is worth, query by query."""
         return retrieval(
             scores, self.query_sets, self.key_sets, self.query_documents, self.key_documents, self.positive

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -155,7 +156,7 @@ class Training:
         """The encoder that training of a run starts from: pretrained backbone, new head or mix."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            backbone = load_model(self.plan.model).model
+            backbone = deepcopy(self.reader.model)
             mixed = self.plan.kind(name) == "layerwise"
             return Encoder(backbone, mixed=mixed, head=self.plan.head).to(self.accelerator.device).eval()
 

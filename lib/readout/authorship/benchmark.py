@@ -1,0 +1,93 @@
+"""What every trained scorer finds in a gallery, beside what costs no training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from readout.authorship.gallery import Gallery
+from readout.authorship.runs import Training
+from readout.authorship.vectors import Vectors, read_vectors
+from readout.lenses.retrieval import PerQuery
+from readout.scorers import query_terms, scorer_of
+from readout.scorers.ngrams import CharNgrams
+from readout.training import Encoder
+
+UNTRAINED, NGRAMS = "untrained", "char n-grams"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A gallery as one read-out ranks it.
+
+    readout: the name of a run, or of a baseline. temperature: of training; effective_temperature: divided by the
+    number of cosines in a score, on average over the queries; both None for what was not trained.
+    """
+
+    readout: str
+    seed: int
+    per_query: PerQuery
+    temperature: float | None = None
+    effective_temperature: float | None = None
+
+
+def train_all(training: Training) -> pd.DataFrame:
+    """Trains every run of the plan that is not trained yet; the loss of each step, in nats."""
+    rows = []
+    for name, seed in training.plan.runs():
+        losses = training.train(name, seed).losses
+        about = {"readout": name, "temperature": training.plan.temperature_of(name), "seed": seed}
+        rows.append(pd.DataFrame({**about, "step": range(1, len(losses) + 1), "value": losses}))
+    return pd.concat(rows, ignore_index=True).assign(metric="loss", unit="nats")
+
+
+def rank_all(training: Training, gallery: Gallery, train_texts: Sequence[str], **reading) -> list[Ranked]:
+    """The gallery under every run of the plan and under the baselines.
+
+    Baselines: character n-grams (fitted on `train_texts`), the untrained encoder scored by mean pooling and by late
+    interaction, and the encoder that was trained by mean pooling, scored by late interaction.
+    """
+    plan = training.plan
+    ngrams = CharNgrams().fit(train_texts).score(gallery.queries, gallery.keys)
+    ranked = [Ranked(NGRAMS, plan.seeds[0], gallery.evaluate(ngrams))]
+    pretrained = _read(training, Encoder(training.reader.model), gallery, reading)
+    for name in ("mean", "li"):
+        scores = gallery.scores(scorer_of(name), pretrained)
+        ranked.append(Ranked(f"{UNTRAINED}, {name}", plan.seeds[0], gallery.evaluate(scores)))
+    for name, seed in plan.runs():
+        vectors = _read(training, training.encoder(name, seed), gallery, reading)
+        ranked.append(_rank(training, gallery, vectors, name, seed))
+        if name == "mean":
+            scores = gallery.scores(scorer_of("li"), vectors)
+            ranked.append(Ranked("mean, scored by li", seed, gallery.evaluate(scores)))
+    return ranked
+
+
+def _read(training: Training, encoder: Encoder, gallery: Gallery, reading: dict) -> Vectors:
+    return read_vectors(
+        encoder, training.reader.tokenizer, gallery.texts, precision=training.precision, **reading
+    )
+
+
+def _rank(training: Training, gallery: Gallery, vectors: Vectors, name: str, seed: int) -> Ranked:
+    scorer, temperature = training.plan.scorer(name), training.plan.temperature_of(name)
+    terms = query_terms(scorer, vectors.tokens(range(len(gallery.queries)))).float().mean().item()
+    per_query = gallery.evaluate(gallery.scores(scorer, vectors))
+    return Ranked(name, seed, per_query, temperature, temperature / terms)
+
+
+def layer_weights(training: Training, name: str = "layerwise") -> pd.DataFrame:
+    """The share of each site in the mix that a layerwise run has learned."""
+    weights = training.encoder(name, training.plan.seeds[0]).mix.weights.double().numpy()
+    layers = np.arange(len(weights))
+    return pd.DataFrame(
+        {
+            "site": ["embedding", *(f"block {layer}" for layer in layers[1:])],
+            "layer": layers,
+            "depth": layers / layers[-1],
+            "metric": "weight",
+            "unit": "share",
+            "value": weights,
+        }
+    )
