@@ -9,8 +9,8 @@ import pandas as pd
 from readout.authorship.gallery import Gallery
 from readout.authorship.runs import Training
 from readout.authorship.vectors import Vectors, read_vectors
-from readout.lenses.retrieval import PerQuery
-from readout.scorers import query_terms, scorer_of
+from readout.lenses.retrieval import PerQuery, retrieval_table
+from readout.scorers import scorer_of
 from readout.scorers.ngrams import CharNgrams
 from readout.training import Encoder
 
@@ -72,7 +72,7 @@ def _read(training: Training, encoder: Encoder, gallery: Gallery, reading: dict)
 
 def _rank(training: Training, gallery: Gallery, vectors: Vectors, name: str, seed: int) -> Ranked:
     scorer, temperature = training.plan.scorer(name), training.plan.temperature_of(name)
-    terms = query_terms(scorer, vectors.tokens(range(len(gallery.queries)))).float().mean().item()
+    terms = scorer.terms(vectors.tokens(range(len(gallery.queries)))).mean().item()
     per_query = gallery.evaluate(gallery.scores(scorer, vectors))
     return Ranked(name, seed, per_query, temperature, temperature / terms)
 
@@ -90,4 +90,50 @@ def layer_weights(training: Training, name: str = "layerwise") -> pd.DataFrame:
             "unit": "share",
             "value": weights,
         }
+    )
+
+
+PUBLISHED = {
+    "mean": (0.121, 0.294, 0.063, 0.101),
+    "mean, scored by li": (0.147, 0.328, 0.082, 0.121),
+    "li": (0.485, 0.678, 0.364, 0.408),
+    "pli-2": (0.497, 0.700, 0.365, 0.411),
+    "pli-3": (0.495, 0.699, 0.361, 0.407),
+    "pli-4": (0.472, 0.687, 0.339, 0.387),
+}
+"""R@20, R@100, nDCG@20 and nDCG@100 on the base-4 test spans of HALvest-Contrastive, ModernBERT-base: the paper's
+main table, and that of arXiv 2407.20595v5 from which it is taken."""
+
+
+def by_readout(ranked: Sequence[Ranked]) -> dict[str, list[PerQuery]]:
+    """The rankings of each read-out, one a seed."""
+    found: dict[str, list[PerQuery]] = {}
+    for one in ranked:
+        found.setdefault(one.readout, []).append(one.per_query)
+    return found
+
+
+def ranking_table(ranked: Sequence[Ranked], **resampling) -> pd.DataFrame:
+    """Every metric of every read-out, averaged over queries and seeds, with intervals; columns as in the schema."""
+    first = {one.readout: one for one in reversed(ranked)}
+    tables = []
+    for readout, runs in by_readout(ranked).items():
+        about = {
+            k: getattr(first[readout], k) for k in ("readout", "temperature", "effective_temperature", "seed")
+        }
+        tables.append(retrieval_table(runs, **resampling).assign(**about))
+    return pd.concat(tables, ignore_index=True)
+
+
+def with_published(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a ranking table, and beside them the paper's own values, marked by data = "paper"."""
+    metrics = ("R@20", "R@100", "nDCG@20", "nDCG@100")
+    rows = [
+        {"readout": readout, "metric": metric, "value": value, "unit": "share", "data": "paper"}
+        for readout, values in PUBLISHED.items()
+        if readout in set(table["readout"])
+        for metric, value in zip(metrics, values, strict=True)
+    ]
+    return pd.concat(
+        [table, pd.DataFrame(rows).assign(provenance=table["provenance"].iloc[0])], ignore_index=True
     )

@@ -1,16 +1,12 @@
 """Where gradient goes: which tokens of a pair it reaches, and how much of it each layer gets."""
 
-from collections.abc import Sequence
-
-import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from readout.scorers import Tokens, infonce_loss
 from readout.states import ResidualStream
-from readout.training import Contrastive, TripletBatches
-from readout.training.encoder import Encoder
+from readout.training import Contrastive
 
 
 def layer_norms(objective: Contrastive, step: int) -> Float[Tensor, "site"]:

@@ -151,7 +151,9 @@ def patch_scores(
 
 def _batches(texts: ProbeTexts, batch_size: int) -> Iterator[list[int]]:
     """Rows of similar length together, so that little is padding."""
-    order = np.argsort([len(p) + len(n) for p, n in zip(texts.clean, texts.corrupt, strict=True)], kind="stable")
+    order = np.argsort(
+        [len(p) + len(n) for p, n in zip(texts.clean, texts.corrupt, strict=True)], kind="stable"
+    )
     for at in range(0, len(order), batch_size):
         yield order[at : at + batch_size].tolist()
 

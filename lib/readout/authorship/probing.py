@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from readout.authorship.cut import cut_to_tokens
 from readout.errors import TooFewError
-from readout.lenses.probe_scores import R2Accumulator, group_r2, r2_difference
+from readout.lenses.probe_scores import R2Accumulator, R2Scores, group_r2, r2_difference
 from readout.lenses.probes import RidgeFitter, RidgeProbe
 from readout.lenses.stylometry import TOKEN_TARGETS, features, token_targets
 from readout.states import Pool, Site, masked_mean, read
@@ -54,7 +54,9 @@ class StyleTexts:
         texts, n_cut = cut_to_tokens([*train["text"][:], *test["text"][:]], tokenizer, max_tokens)
         documents, member = np.unique(train["document"][:], return_inverse=True)
         if len(documents) < n_folds:
-            raise TooFewError(f"n_folds: {n_folds}, but the training texts come from {len(documents)} documents")
+            raise TooFewError(
+                f"n_folds: {n_folds}, but the training texts come from {len(documents)} documents"
+            )
         fold = np.random.default_rng(seed).permutation(len(documents)) % n_folds
         authors = [*train["author_set"][:], *test["author_set"][:]]
         return cls(texts, features(texts), len(train), torch.tensor(fold[member]), authors, n_cut)
@@ -212,3 +214,58 @@ def token_table(probes: TokenProbes, **resampling) -> pd.DataFrame:
         rows.append(pd.DataFrame({**about, "feature": scores.names, **columns}))
     table = pd.concat(rows, ignore_index=True)
     return table.assign(metric="R2", unit="share", level=resampling.get("level", 0.95))
+
+
+BEST = ("word_length", "capitalisation", "type_token_ratio", "punctuation")
+"""The groups that the paper names as read best."""
+
+
+def claims(
+    sites: Sequence[Site],
+    style: pd.DataFrame,
+    change: pd.DataFrame,
+    whole: dict[str, list[R2Accumulator]],
+    cut: dict[str, list[R2Accumulator]],
+    tokens: dict[str, TokenProbes],
+    **resampling,
+) -> dict[str, dict[str, float]]:
+    """The estimates behind the claims on style: value, low, high, level, n.
+
+    Of many cells the one that speaks most against a claim is taken: the lowest R2, the largest change. The best four
+    groups are set against the best of the others, at the middle of the depth of the control, with the widest limits.
+    """
+    groups = style[style["group"] != ALL_GROUPS]
+    overall = change[change["group"] == ALL_GROUPS]
+    middle = len(sites) // 2
+    control = groups[(groups["readout"] == "control") & (groups["layer"] == sites[middle].layer)]
+    best = control["group"].isin(BEST)
+    worst, other = control[best].nsmallest(1, "value").iloc[0], control[~best].nlargest(1, "value").iloc[0]
+    about = {"level": worst["level"], "n": worst["n"]}
+    labels = [ALL_GROUPS] * len(whole["control"][middle].names)
+    of_tokens = tokens["control"].scores
+    own, mean = (of_tokens[sites[middle], name] for name in TokenProbes.READ_FROM)
+    return {
+        "A-avail-all": _cell(groups.loc[groups["value"].idxmin()]),
+        "A-avail-same": _cell(overall.loc[overall["value"].abs().idxmax()]),
+        "A-avail-best": {
+            "value": worst["value"] - other["value"],
+            "low": worst["low"] - other["high"],
+            "high": worst["high"] - other["low"],
+            **about,
+        },
+        "A-avail-token": _scores(
+            r2_difference(own, mean, [ALL_GROUPS] * len(TOKEN_TARGETS), **resampling), resampling
+        ),
+        "A-cut": _scores(
+            r2_difference(cut["control"][middle], whole["control"][middle], labels, **resampling), resampling
+        ),
+    }
+
+
+def _cell(row: pd.Series) -> dict[str, float]:
+    return {name: row[name] for name in ("value", "low", "high", "level", "n")}
+
+
+def _scores(scores: R2Scores, resampling: dict) -> dict[str, float]:
+    limits = {name: getattr(scores.interval, name)[0].item() for name in ("value", "low", "high", "n")}
+    return limits | {"level": resampling.get("level", 0.95)}

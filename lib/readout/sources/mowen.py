@@ -37,7 +37,8 @@ _FOREIGN = {"russian_lit/Turgenev_Fathers_and_Sons_ch01"}
 _SALUTATION = re.compile(r"^To the People of the State of New York\W*$", re.MULTILINE | re.IGNORECASE)
 _FIRST_ACT = re.compile(r"^ *(?:ACT I\b.*|Enter CHORUS\.)$", re.MULTILINE)
 _AFTER_PLAY = re.compile(r"^ *(?:GLOSSARY|FOOTNOTES:?)$", re.MULTILINE)
-_ASIDE = re.compile(r"\[[^\]]*\]|<[^>]*>|_[^_\n]*_|^ *(?:Re-)?(?:enter|exit|exeunt)\b(?:[^.\n]|\n(?! *\n))*\.?", re.MULTILINE | re.IGNORECASE)
+_ENTRANCE = r"^ *(?:Re-)?(?:enter|exit|exeunt)\b(?:[^.\n]|\n(?! *\n))*\.?"
+_ASIDE = re.compile(rf"\[[^\]]*\]|<[^>]*>|_[^_\n]*_|{_ENTRANCE}", re.MULTILINE | re.IGNORECASE)
 _SPEAKER = re.compile(r"^ *[A-Z][A-Z0-9'’&,. -]+[.:](?=\s|$)", re.MULTILINE)
 _CHAPTER = re.compile(r"^ *CHAPTER I\b[^\n]*$", re.MULTILINE)
 
@@ -70,14 +71,14 @@ def _about(path: Path, author: str) -> dict | None:
 
 
 def clean(text: str) -> str:
-    """The running text of a document, on one line, without what others added or what names its author.
+    r"""The running text of a document, on one line, without what others added or what names its author.
 
     Left out are headings, bylines, contents, prefaces, glossaries and notes, and of plays the names of speakers and
     stage directions.
 
-    >>> clean("GENERAL\\n\\nHAMILTON\\n\\nTo the People of the State of New York:\\n\\nThis is so.\\n\\nPUBLIUS.")
+    >>> clean("GENERAL\n\nHAMILTON\n\nTo the People of the State of New York:\n\nThis is so.\n\nPUBLIUS.")
     'This is so.'
-    >>> clean("ACT I\\n\\nFIRST WITCH.\\nWhen shall we\\nthree meet again? [_Thunder._]\\nExeunt.")
+    >>> clean("ACT I\n\nFIRST WITCH.\nWhen shall we\nthree meet again? [_Thunder._]\nExeunt.")
     'When shall we three meet again?'
     """
     if salutation := _SALUTATION.search(text):

@@ -44,7 +44,8 @@ def cuts(words: list[str], length: int) -> Iterator[int]:
 
 
 def _starts(words: list[str], at: int) -> bool:
-    if not _START.match(words[at]):
-        return False
     before = words[at - 1] if at else "."
-    return is_finished(before) and not _ABBREVIATION.fullmatch(before)
+    # Most words end in a letter: what is cheap to see first.
+    if before[-1].isalnum() or not is_finished(before) or not _START.match(words[at]):
+        return False
+    return not _ABBREVIATION.fullmatch(before)

@@ -35,7 +35,9 @@ class _Pool:
             if of_split == split
         ]
         if not rows:
-            raise ParameterError(f"split = {split!r}: the spans have {', '.join(sorted(set(spans['split'][:])))}")
+            raise ParameterError(
+                f"split = {split!r}: the spans have {', '.join(sorted(set(spans['split'][:])))}"
+            )
         return cls(rows)
 
     def ordered(self, key: Callable[[dict], tuple]) -> "_Pool":
@@ -66,7 +68,9 @@ class _Pool:
         return [name for name, rows in self.by_set.items() if len({r["document"] for r in rows}) > 1]
 
 
-def draw_triplets(spans: datasets.Dataset, n: int, *, split: str = "train", seed: int = 0) -> datasets.Dataset:
+def draw_triplets(
+    spans: datasets.Dataset, n: int, *, split: str = "train", seed: int = 0
+) -> datasets.Dataset:
     """`n` triplets: the positive by the same author-set from another document, the negative with no author in common.
 
     Columns: anchor, positive, negative (texts), each with _author_set, _document and _domain; relaxed, True where the
@@ -88,6 +92,25 @@ def draw_triplets(spans: datasets.Dataset, n: int, *, split: str = "train", seed
             draw = np.random.default_rng([seed, turn, int(index)])
             rows.append(_drawn(pool, pool.by_set[pool.anchors[index]], draw))
     return datasets.Dataset.from_list(rows)
+
+
+def draw_spans(spans: datasets.Dataset, n: int, *, split: str = "train", seed: int = 0) -> datasets.Dataset:
+    """Up to `n` different spans of a split, author-sets taking turns; the first k of n are those of a draw of k.
+
+    Raises ParameterError for n below 1 or an unknown split.
+    """
+    if n < 1:
+        raise ParameterError(f"n: {n} spans; ask for at least 1")
+    sets = np.array(
+        [a if s == split else "" for a, s in zip(spans["author_set"][:], spans["split"][:], strict=True)]
+    )
+    names = [name for name in np.unique(sets) if name]
+    if not names:
+        raise ParameterError(f"split = {split!r}: the spans have {', '.join(sorted(set(spans['split'][:])))}")
+    rng = np.random.default_rng(seed)
+    order = [rng.permutation(np.flatnonzero(sets == name)) for name in names]
+    turns = [rows[turn] for turn in range(max(map(len, order))) for rows in order if turn < len(rows)]
+    return spans.select(turns[:n])
 
 
 def _drawn(pool: _Pool, own: list[dict], draw: np.random.Generator) -> dict:
@@ -143,7 +166,9 @@ def probe_triplets(
         share = n // len(TIERS) + (number < n % len(TIERS))
         draw = np.random.default_rng([seed, number])
         chance = draw.random(len(spans))
-        nearest = pool.ordered(lambda row, chance=chance: (abs(lengths[row["row"]] - target), chance[row["row"]]))
+        nearest = pool.ordered(
+            lambda row, chance=chance: (abs(lengths[row["row"]] - target), chance[row["row"]])
+        )
         rows += [row | {"tier": tier} for row in _tier(nearest, _CHOICES[tier], share, draw)]
     return datasets.Dataset.from_list(rows)
 
@@ -180,7 +205,9 @@ def _strangers(pool: _Pool, anchor: dict) -> list[dict]:
 
 def _tier(pool: _Pool, choose: Choice, n: int, draw: np.random.Generator) -> list[dict]:
     """Up to n triplets, one author-set after the other, until none has an anchor left."""
-    waiting = {pool.anchors[i]: list(pool.by_set[pool.anchors[i]]) for i in draw.permutation(len(pool.anchors))}
+    waiting = {
+        pool.anchors[i]: list(pool.by_set[pool.anchors[i]]) for i in draw.permutation(len(pool.anchors))
+    }
     # Which texts fit an anchor depends on its document alone.
     fitting = {rows[0]["document"]: choose(pool, rows[0]) for rows in pool.by_document.values()}
     found: list[dict] = []
@@ -241,12 +268,20 @@ def published_probe_triplets(
             break
         apart, from_target = 1.5 * apart, from_target + 5
     if not rows:
-        raise TooFewError(f"target: {target}; no two texts of a triplet are within {from_target:g} tokens of it")
+        raise TooFewError(
+            f"target: {target}; no two texts of a triplet are within {from_target:g} tokens of it"
+        )
     return PublishedTriplets(datasets.Dataset.from_list(rows), apart, from_target, step)
 
 
 def _within(
-    pool: _Pool, order: list[str], tokens: Sequence[int], n: int, target: int, apart: float, from_target: float
+    pool: _Pool,
+    order: list[str],
+    tokens: Sequence[int],
+    n: int,
+    target: int,
+    apart: float,
+    from_target: float,
 ) -> list[dict]:
     found: list[dict] = []
     near = {row["row"] for row in pool.rows if abs(tokens[row["row"]] - target) <= from_target}

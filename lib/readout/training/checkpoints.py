@@ -99,7 +99,9 @@ class Checkpoints:
         self.refuse_duplicates(self.sha256)
         path = self.path(step)
         if not path.exists() or sha256(path) != self.sha256[step]:
-            raise AssetError(f"'{path.name}' of '{self.folder.name}' is missing or was changed; train it again")
+            raise AssetError(
+                f"'{path.name}' of '{self.folder.name}' is missing or was changed; train it again"
+            )
         missing, unexpected = module.load_state_dict(load_file(path), strict=False)
         if missing or unexpected:
             raise AssetError(

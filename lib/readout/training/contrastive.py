@@ -49,7 +49,9 @@ class Contrastive:
         self.accelerator = accelerator or Accelerator()
         pieces = chunks * self.accelerator.num_processes
         if chunks < 1 or batch_size % pieces:
-            raise ParameterError(f"batch_size: {batch_size} does not divide into {pieces} pieces (chunks x processes)")
+            raise ParameterError(
+                f"batch_size: {batch_size} does not divide into {pieces} pieces (chunks x processes)"
+            )
 
     def backward(self, step: int) -> float:
         """Adds the gradient of the mean loss over the whole batch's queries to the encoder; returns the loss.
@@ -89,9 +91,7 @@ class Contrastive:
             with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
                 return self.encoder(padded.input_ids.to(device), padded.mask.to(device))
 
-    def _loss(
-        self, vectors: Tokens, mine: range, step: int
-    ) -> tuple[float, Float[Tensor, "text token dim"]]:
+    def _loss(self, vectors: Tokens, mine: range, step: int) -> tuple[float, Float[Tensor, "text token dim"]]:
         """The batch's loss, and its gradient with respect to this process's vectors [part * row]."""
         batch = self.triplets.rows(step, self.batch_size)
         keys = self._gather(vectors[len(mine) :])

@@ -42,7 +42,9 @@ class Schedule:
 
     def __post_init__(self):
         if self.n_steps < 1 or self.resume_every < 1:
-            raise ParameterError(f"n_steps: {self.n_steps}, resume_every: {self.resume_every}; both at least 1")
+            raise ParameterError(
+                f"n_steps: {self.n_steps}, resume_every: {self.resume_every}; both at least 1"
+            )
         if not 0 < self.learning_rate < 1 or not 0 <= self.warm_up < 1:
             raise ParameterError(
                 f"learning_rate: {self.learning_rate}, warm_up: {self.warm_up}; expected in (0, 1) and [0, 1)"
@@ -142,7 +144,9 @@ def _resume(module: nn.Module, optimizer, kept: Checkpoints, accelerator: Accele
     with safe_open(path, "pt", device=str(accelerator.device)) as file:
         done = int(file.metadata()["step"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    module.load_state_dict({n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")})
+    module.load_state_dict(
+        {n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")}
+    )
     state: dict[int, dict] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimizer."):
