@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from readout.errors import ParameterError, TextError
-from readout.scorers import LateInteraction, MeanPooling, PatchLateInteraction, Tokens, maxsim, scorer_of
+from readout.scorers import LateInteraction, MeanPooling, PatchLateInteraction, Tokens, scorer_of
 from readout.scorers.published import late_interaction_as_published, patch_late_interaction_as_published
 
 from .padded_tokens import ORACLES, SIDES, pad, texts
@@ -131,8 +131,6 @@ def test_texts_that_cannot_be_scored_are_refused():
     mask = torch.tensor([[True, True], [False, False]])
     with pytest.raises(TextError, match="row 1 has no real token"):
         Tokens(torch.zeros(2, 2, 3), mask, mask)
-    with pytest.raises(ParameterError, match="content: "):
-        Tokens(torch.zeros(1, 2, 3), torch.tensor([[True, True]]), torch.tensor([[True]]))
     punctuation = Tokens(torch.ones(1, 2, 3), torch.tensor([[True, True]]), torch.tensor([[False, False]]))
     with pytest.raises(TextError, match="row 0 is punctuation alone"):
         LateInteraction().score(punctuation, punctuation)
@@ -141,7 +139,7 @@ def test_texts_that_cannot_be_scored_are_refused():
 
 @pytest.mark.parametrize("name", ["pli-0", "pli-", "pli--2", "LI", "max", ""])
 def test_unknown_names_are_refused_with_the_forms(name):
-    with pytest.raises(ParameterError, match="expected mean, layerwise, li, .* pli-N"):
+    with pytest.raises(ParameterError, match=r"expected mean, layerwise, li, .* pli-N"):
         scorer_of(name)
     with pytest.raises(ParameterError, match="n: patches of 0 tokens"):
         PatchLateInteraction(0)
@@ -168,12 +166,3 @@ def test_as_published_patches_move_with_padding_on_the_left_alone():
     moved = patch_late_interaction_as_published(pad(q, "left", extra=2), pad(k, "left", extra=2), 2)
     assert not torch.allclose(moved, ours)
     torch.testing.assert_close(PatchLateInteraction(2).score(pad(q, "left"), pad(k, "left")), ours)
-
-
-def test_equal_matches_send_their_gradient_to_the_first():
-    key = torch.ones(1, 3, 2, dtype=torch.float64) * torch.tensor([1.0, 2.0, 3.0])[None, :, None]
-    key.requires_grad_()
-    every = torch.ones(1, 3, dtype=torch.bool)
-    best = maxsim.maxsim(torch.tensor([[[1.0, 0.0]]], dtype=torch.float64), every[:, :1], key, every)
-    (grad,) = torch.autograd.grad(best.sum(), key)
-    assert grad[0].any(dim=1).tolist() == [True, False, False]

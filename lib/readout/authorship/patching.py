@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import torch
 from datasets import Dataset
 from jaxtyping import Bool, Float, Int
@@ -12,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from readout.errors import ArchitectureError, ParameterError
 from readout.lenses.recovery import PatchScores
+from readout.lenses.recovery_table import recovery_table
 from readout.progress import progress_bar
 from readout.scorers import Scorer, Tokens, skip_list
 from readout.states.interventions import all_positions, equal_length, mean_shift, random_positions
@@ -72,14 +74,16 @@ class ProbeTexts:
     n_truncated: int
 
     @classmethod
-    def of(cls, triplets: Dataset, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> "ProbeTexts":
+    def of(
+        cls, triplets: Dataset | pd.DataFrame, tokenizer: PreTrainedTokenizerBase, max_tokens: int
+    ) -> "ProbeTexts":
         """Tokenize triplets with the columns anchor, positive, negative and anchor_author_set."""
-        parts = {part: triplets[part][:] for part in ("anchor", "positive", "negative")}
+        parts = {part: list(triplets[part]) for part in ("anchor", "positive", "negative")}
         long = {part: tokenizer(texts, verbose=False)["input_ids"] for part, texts in parts.items()}
         options = {"truncation": True, "max_length": max_tokens, "verbose": False}
         ids = [tokenizer(texts, **options)["input_ids"] for texts in parts.values()]
         cut = sum(len(text) > max_tokens for texts in long.values() for text in texts)
-        authors = (triplets[f"{part}_author_set"][:] for part in ("anchor", "negative"))
+        authors = (list(triplets[f"{part}_author_set"]) for part in ("anchor", "negative"))
         return cls(*ids, *authors, skip_list(tokenizer), tokenizer.sep_token_id, cut)
 
     def __len__(self) -> int:
@@ -136,7 +140,7 @@ def patch_scores(
     encoder.eval()
     with (
         torch.no_grad(),
-        torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"),
+        torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bfloat16"),
         progress_bar(len(texts), what=intervention, unit="triplet", shown=progress) as bar,
     ):
         for rows in _batches(texts, batch_size):
@@ -171,15 +175,16 @@ def _of_batch(
     encoder: Encoder, scorer: Scorer, texts: ProbeTexts, rows: list[int], sweep: Sweeper
 ) -> _BatchScores:
     anchor, clean, corrupt = (
-        _padded([part[row] for row in rows]) for part in (texts.anchor, texts.clean, texts.corrupt)
+        _padded([part[row] for row in rows], encoder.device)
+        for part in (texts.anchor, texts.clean, texts.corrupt)
     )
     query = _tokens(encoder(*anchor), anchor, texts.skipped)
     swept = sweep(encoder.backbone, clean, corrupt, rows)
 
     def scored(final: Float[Tensor, "text token dim"], batch: Batch) -> Float[np.ndarray, "text text"]:
         vectors = _tokens(encoder.head(final).float(), batch, texts.skipped)
-        with torch.autocast("cpu", enabled=False):
-            return scorer.score(query, vectors).double().numpy()
+        with torch.autocast(encoder.device.type, enabled=False):
+            return scorer.score(query, vectors).double().cpu().numpy()
 
     plain = scored(swept.corrupt, corrupt)
     return _BatchScores(
@@ -198,12 +203,60 @@ def _of_others(texts: ProbeTexts, rows: list[int]) -> Bool[np.ndarray, "text tex
     return (anchors[:, None] != corrupt) & ~np.eye(len(rows), dtype=bool)
 
 
-def _padded(ids: Ids) -> Batch:
-    lengths = torch.tensor([len(text) for text in ids])
-    input_ids = nn.utils.rnn.pad_sequence([torch.tensor(text) for text in ids], batch_first=True)
-    return input_ids, torch.arange(input_ids.shape[1]) < lengths[:, None]
+def _padded(ids: Ids, device: torch.device) -> Batch:
+    lengths = torch.tensor([len(text) for text in ids], device=device)
+    texts = [torch.tensor(text, device=device) for text in ids]
+    input_ids = nn.utils.rnn.pad_sequence(texts, batch_first=True)
+    return input_ids, torch.arange(input_ids.shape[1], device=device) < lengths[:, None]
 
 
 def _tokens(states: Float[Tensor, "text token dim"], batch: Batch, skipped: Bool[Tensor, " vocab"]) -> Tokens:
     input_ids, mask = batch
-    return Tokens(states, mask, mask & ~skipped[input_ids])
+    return Tokens(states, mask, mask & ~skipped.to(mask.device)[input_ids])
+
+
+def pooled_over_seeds(runs: Sequence[Patched]) -> Patched:
+    """The scores of several trained seeds as one: each triplet once a seed."""
+    columns = {
+        name: np.concatenate([getattr(run.scores, name) for run in runs], axis=-1)
+        for name in ("clean", "corrupt", "patched")
+    }
+    negatives = np.concatenate([run.random_negatives for run in runs])
+    return Patched(PatchScores(**columns, layers=runs[0].scores.layers), negatives)
+
+
+SENSITIVITY_UNITS = {
+    "sensitivity": "score",
+    "sensitivity_per_gap": "clean-corrupt gaps",
+    "sensitivity_per_sd": "SD of random negatives",
+}
+
+
+def patch_table(patched: Patched, author_sets: Sequence[str], **resampling) -> pd.DataFrame:
+    """`recovery_table` in the schema of tables: site and depth beside layer, one metric for sensitivity in its units.
+
+    Thresholds that no layer reaches have no row.
+    """
+    table = recovery_table(
+        patched.scores, author_sets, random_negatives=patched.random_negatives, **resampling
+    )
+    last = max(patched.scores.layers)
+    layer = table["layer"]
+    table["depth"] = layer.astype("Float64") / last
+    table["site"] = [pd.NA if pd.isna(x) else f"block {x}" if x else "embedding" for x in layer]
+    sensitive = table["metric"].isin(SENSITIVITY_UNITS)
+    table.loc[sensitive, "unit"] = table.loc[sensitive, "metric"].map(SENSITIVITY_UNITS)
+    table.loc[sensitive, "metric"] = "sensitivity"
+    return table.dropna(subset=["value"])
+
+
+def length_table(texts: dict[str, ProbeTexts]) -> pd.DataFrame:
+    """How many texts of each tier and side have how many tokens; side: anchor, positive or negative."""
+    rows = []
+    for tier, of_tier in texts.items():
+        for side, part in (("anchor", "anchor"), ("positive", "clean"), ("negative", "corrupt")):
+            tokens, counts = np.unique(of_tier.lengths(part), return_counts=True)
+            rows.append(pd.DataFrame({"tier": tier, "side": side, "token": tokens, "value": counts}))
+    return pd.concat(rows, ignore_index=True).assign(
+        metric="texts", unit="texts", n=lambda t: t["value"].sum()
+    )

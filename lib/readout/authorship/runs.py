@@ -181,19 +181,23 @@ class Training:
             if kept.finished:
                 return kept
             module = self.untrained(name, seed)
-            objective = Contrastive(
-                module,
-                self.plan.scorer(name),
-                self.batches(seed),
-                temperature=self.plan.temperature_of(name),
-                batch_size=self.plan.batch_size,
-                chunks=self.plan.chunks,
-                seed=seed,
-                precision=self.precision,
-                accelerator=self.accelerator,
-            )
+            objective = self.objective(name, seed, module)
             what = f"{name}, seed {seed}"
             return fit(module, objective, schedule, kept, accelerator=self.accelerator, what=what)
+
+    def objective(self, name: str, seed: int, encoder: Encoder) -> Contrastive:
+        """What a run minimises, on an encoder."""
+        return Contrastive(
+            encoder,
+            self.plan.scorer(name),
+            self.batches(seed),
+            temperature=self.plan.temperature_of(name),
+            batch_size=self.plan.batch_size,
+            chunks=self.plan.chunks,
+            seed=seed,
+            precision=self.precision,
+            accelerator=self.accelerator,
+        )
 
     def batches(self, seed: int) -> TripletBatches:
         """The training triplets of a seed, the same for every scorer."""

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from readout.errors import ParameterError
 from readout.scorers import Tokens, skip_list
 from readout.states import Consumer, Reading, Site, read
 from readout.training import Encoder
@@ -16,11 +17,15 @@ from readout.training import Encoder
 class TokenVectors:
     """Collects what a scorer compares, while `read` runs: 4 * tokens * dim bytes, whatever the number of layers.
 
-    `content` marks tokens off the skip list, by text.
+    exit_layer: take the states there, after the final norm, in place of the last ones (early exit).
     """
 
-    def __init__(self, encoder: Encoder, n_texts: int):
+    def __init__(self, encoder: Encoder, n_texts: int, exit_layer: int | None = None):
+        if exit_layer is not None and encoder.mix is not None:
+            raise ParameterError(f"exit_layer: {exit_layer}, but this encoder mixes all layers")
         self.encoder = encoder
+        self.norm = encoder.norm
+        self.layers = encoder.layers if exit_layer is None else [exit_layer]
         self._waiting: list[Tensor] = []
         self._texts: list[Tensor | None] = [None] * n_texts
 
@@ -32,10 +37,10 @@ class TokenVectors:
         rows: Int[Tensor, " text"],
     ) -> None:
         """Takes one batch at one site; a mix of layers waits for all of them."""
-        if not self.encoder.needs(site):
+        if site.norm != self.norm or site.layer not in self.layers:
             return
         self._waiting.append(states)
-        if site.layer < self.encoder.n_layers:
+        if site.layer < self.layers[-1]:
             return
         vectors = self.encoder.from_sites(self._waiting)
         self._waiting = []
@@ -75,13 +80,14 @@ def read_vectors(
     max_tokens: int = 128,
     precision: str = "float32",
     consumers: Sequence[Consumer] = (),
+    exit_layer: int | None = None,
     progress: bool = False,
 ) -> Vectors:
-    """Token vectors of `texts`, in one pass; `consumers` see every raw site of the same pass.
+    """Token vectors of `texts`, in one pass; `consumers` see every raw site of the same pass. See `TokenVectors`.
 
     Raises what `read` raises.
     """
-    vectors = TokenVectors(encoder, len(texts))
+    vectors = TokenVectors(encoder, len(texts), exit_layer)
     norms = tuple(dict.fromkeys([*(["raw"] if consumers else []), encoder.norm]))
     reading = read(
         encoder.backbone,
@@ -89,7 +95,7 @@ def read_vectors(
         texts,
         [vectors, *(RawSites(consumer) for consumer in consumers)],
         norms=norms,
-        layers=None if consumers else encoder.layers,
+        layers=None if consumers else vectors.layers,
         max_tokens=max_tokens,
         precision=precision,
         progress=progress,

@@ -18,7 +18,7 @@ SPLITS = {"train": "train", "valid": "validation", "test": "test"}
 def spans(folder: Path, sentences: Sequence[int]) -> Iterator[dict]:
     """Every text of the triplets once: text, config, authors, document, domain, year, position and split.
 
-    Raises AssetError for a config or a column that is not there.
+    Raises AssetError for a config or a column that is not there, and for author ids that are no list.
     """
     for k in sentences:
         config = f"base-{k}"
@@ -34,6 +34,10 @@ def _of_split(rows: datasets.Dataset, config: str, split: str) -> Iterator[dict]
     wanted = {column for part, prefix in PARTS.items() for column in (part, *_about(prefix))}
     if missing := sorted(wanted - set(rows.column_names)):
         raise AssetError(f"halvest-contrastive {config} lacks the columns {', '.join(missing)}")
+    for column in (f"{prefix}_authorids" for prefix in PARTS.values()):
+        # The letters of a text would pass for ids.
+        if not isinstance(rows.features[column], datasets.List | datasets.LargeList):
+            raise AssetError(f"halvest-contrastive {config}: {column} is no list of ids")
     seen = set()
     for row in rows:
         for part, prefix in PARTS.items():

@@ -102,4 +102,4 @@ def _play(text: str, acts: list[re.Match]) -> str:
 
 def _is_apparatus(paragraph: str) -> bool:
     short = len(paragraph.split()) < 12
-    return paragraph.isupper() or (short and not is_finished(paragraph)) or paragraph.startswith("PUBLIUS")
+    return paragraph.isupper() or (short and not is_finished(paragraph))

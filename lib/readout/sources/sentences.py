@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 _END = re.compile(r"[.!?][\"'”’)]*$")
 _START = re.compile(r"[\"'“‘(]*[A-Z]")
@@ -22,12 +23,12 @@ def is_finished(text: str) -> bool:
 def sentences(text: str) -> list[str]:
     """The sentences of running prose, in order; together they hold every word.
 
-    >>> sentences("One two. Three! “Mr. Five six.” Seven")
-    ['One two.', 'Three!', '“Mr. Five six.”', 'Seven']
+    >>> sentences("One two. Three! “I saw Mr. Six.” Seven")
+    ['One two.', 'Three!', '“I saw Mr. Six.”', 'Seven']
     """
     words = text.split()
     starts = [at for at in range(len(words)) if at == 0 or _starts(words, at)]
-    return [" ".join(words[at:end]) for at, end in zip(starts, [*starts[1:], len(words)], strict=True)]
+    return [" ".join(words[at:end]) for at, end in pairwise([*starts, len(words)])]
 
 
 def cuts(words: list[str], length: int) -> Iterator[int]:

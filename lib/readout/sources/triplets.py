@@ -225,7 +225,7 @@ def _tier(pool: _Pool, choose: Choice, n: int, draw: np.random.Generator) -> lis
 def _next(
     anchors: list[dict], fitting: dict[str, tuple[list[dict], list[dict]]], used: set[int]
 ) -> dict | None:
-    """The first anchor that has a positive and a negative; a text comes again only where no fresh one is left."""
+    """The first anchor that has a positive and a negative, which are texts used before only where none is fresh."""
     while anchors:
         anchor = anchors.pop(0)
         positives, negatives = fitting[anchor["document"]]

@@ -1,11 +1,12 @@
 """What is trained: a backbone and, where asked for, a mix of its layers and a head on every token."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from readout.scorers import Head, ScalarMix
-from readout.states import ResidualStream, Site, forward
+from readout.states import ResidualStream, forward
 from readout.states.sites import Norm
 
 
@@ -30,6 +31,11 @@ class Encoder(nn.Module):
         self.head = Head(backbone.config.hidden_size) if head else nn.Identity()
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
     def norm(self) -> Norm:
         """The norm of the sites that `from_sites` needs."""
         return "final" if self.mix is None else "raw"
@@ -49,10 +55,6 @@ class Encoder(nn.Module):
         with ResidualStream(self.backbone).watch(lambda site, at_site: states.append(at_site)):
             forward(self.backbone, input_ids, mask)
         return self.head(self.mix(states)).float()
-
-    def needs(self, site: Site) -> bool:
-        """Whether `from_sites` takes the states of this site."""
-        return site.norm == self.norm and site.layer in self.layers
 
     def from_sites(self, states: list[Float[Tensor, "text token dim"]]) -> Float[Tensor, "text token dim"]:
         """Token vectors from the states of the sites it needs, in order of depth: what `forward` would give."""
