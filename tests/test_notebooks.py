@@ -40,7 +40,8 @@ def test_a_profile_changes_only_what_its_notebook_declares(stage, profile):
 @pytest.mark.parametrize(("stage", "profile"), PROFILES)
 def test_a_profile_reads_only_assets_that_it_fetches(stage, profile):
     given, registry = parameters.defaults(declared(stage)) | PARAMS[stage][profile], load_registry()
-    for name in [*given["models"], given["corpus"]]:
+    named = [given.get(key, []) for key in ("models", "model", "corpora", "corpus")]
+    for name in [asset for value in named for asset in ([value] if isinstance(value, str) else value)]:
         assert profile in registry[name].profiles, name
 
 

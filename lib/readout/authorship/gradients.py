@@ -1,7 +1,5 @@
 """Where gradient goes: which tokens of a pair it reaches under each scorer, and how much of it each layer gets."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
@@ -44,26 +42,26 @@ def gradient_table(
     training: Training,
     name: str,
     step: int,
-    queries: Sequence[str],
-    candidates: Sequence[str],
-    author_sets: Sequence[str],
-    *,
+    pairs: pd.DataFrame,
     max_tokens: int,
+    *,
     n_resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, dict[str, list[float]]]:
-    """The structure of token gradients over pairs of a query and its own candidate, with means and intervals.
+    """The structure of token gradients over pairs of an anchor and its positive, with means and intervals.
 
+    pairs: columns anchor, positive and anchor_author_set.
     Sides: the query's tokens, the candidate's, and the candidate's under all queries at once ("candidate, union":
-    a token counts if any query reaches it). Returns the table, and the share of tokens of every pair by side.
+    a token counts if any query reaches it). Time grows with pairs squared. Returns the table, and the share of tokens
+    of every pair by side.
     """
     encoder, scorer = training.encoder(name, training.plan.seeds[0], step), training.plan.scorer(name)
-    texts = [*queries, *candidates]
+    texts, n = [*pairs["anchor"], *pairs["positive"]], len(pairs)
     vectors = read_vectors(encoder, training.reader.tokenizer, texts, max_tokens=max_tokens)
-    asked = list(zip(vectors.texts[: len(queries)], vectors.content[: len(queries)], strict=True))
+    asked = list(zip(vectors.texts[:n], vectors.content[:n], strict=True))
     found: dict[tuple[str, str], list[float]] = {}
-    for row, candidate in enumerate(vectors.texts[len(queries) :]):
+    for row, candidate in enumerate(vectors.texts[n:]):
         every = [pair_gradients(scorer, q, candidate, kept) for q, kept in asked]
         union = torch.stack([of_candidate.any(dim=1) for _, of_candidate in every]).any(dim=0)
         for side, gradient in zip(("query", "candidate"), every[row], strict=True):
@@ -71,7 +69,9 @@ def gradient_table(
                 found.setdefault((side, metric), []).append(float(value))
         found.setdefault((UNION, "share of tokens"), []).append(float(union.double().mean()))
     values = torch.tensor(list(found.values()), dtype=torch.float64).numpy()
-    limits = cluster_bootstrap(values, author_sets, n_resamples=n_resamples, level=level, seed=seed)
+    limits = cluster_bootstrap(
+        values, list(pairs["anchor_author_set"]), n_resamples=n_resamples, level=level, seed=seed
+    )
     table = pd.DataFrame({"side": [s for s, _ in found], "metric": [m for _, m in found], **vars(limits)})
     about = {"readout": name, "step": step, "level": level}
     table = table.assign(unit=table["metric"].map(UNITS), **about)

@@ -68,7 +68,7 @@ class StyleTexts:
     @property
     def targets(self) -> Float[Tensor, "text target"]:
         """The style features, one column each."""
-        return torch.from_numpy(self.style.to_numpy())
+        return torch.tensor(self.style.to_numpy())
 
 
 def mean_states(

@@ -1,17 +1,14 @@
 """Late interaction: every query token looks for its best match in the key (ColBERT, Khattab and Zaharia 2020)."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from readout.errors import TextError
-from readout.scorers.maxsim import maxsim
+from readout.scorers.maxsim import Reduction, check_reduction, maxsim
 from readout.scorers.tokens import Tokens
-
-Reduction = Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)
@@ -31,9 +28,12 @@ class LateInteraction:
     reduction: Reduction = "sum"
     skip_punctuation: bool = True
 
+    def __post_init__(self):
+        check_reduction(self.reduction)
+
     def score(self, query: Tokens, key: Tokens) -> Float[Tensor, "query key"]:
         """Every query against every key. Raises TextError for a query of which no token takes part."""
-        return best_matches(query.states, self._kept(query), key.states, key.mask, self.reduction)
+        return maxsim(query.states, self._kept(query), key.states, key.mask, self.reduction)
 
     def terms(self, query: Tokens) -> Float[Tensor, " query"]:
         """How many cosines a score sums: the query's tokens that take part, or one for a mean."""
@@ -45,24 +45,6 @@ class LateInteraction:
         if empty:
             raise TextError(f"query: row {empty[0]} is punctuation alone; leave it out or use 'li-all'")
         return kept
-
-
-def best_matches(
-    query: Float[Tensor, "query a dim"],
-    kept: Bool[Tensor, "query a"],
-    key: Float[Tensor, "key b dim"],
-    key_mask: Bool[Tensor, "key b"],
-    reduction: Reduction,
-) -> Float[Tensor, "query key"]:
-    """MaxSim, summed or averaged over the kept vectors of the query.
-
-    >>> every = torch.tensor([[True, True]])
-    >>> x = torch.eye(2)[None]
-    >>> best_matches(x, every, x, every, "mean")
-    tensor([[1.]])
-    """
-    total = maxsim(query, kept, key, key_mask).sum(dim=-1)
-    return total / kept.sum(dim=1)[:, None] if reduction == "mean" else total
 
 
 def n_terms(

@@ -7,7 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from readout.errors import ParameterError
-from readout.scorers.late import Reduction, best_matches, n_terms
+from readout.scorers.late import n_terms
+from readout.scorers.maxsim import Reduction, check_reduction, maxsim
 from readout.scorers.tokens import Tokens
 
 
@@ -28,12 +29,13 @@ class PatchLateInteraction:
     def __post_init__(self):
         if self.n < 1:
             raise ParameterError(f"n: patches of {self.n} tokens; expected at least 1")
+        check_reduction(self.reduction)
 
     def score(self, query: Tokens, key: Tokens) -> Float[Tensor, "query key"]:
         """Every query against every key."""
         a, a_mask = patch_means(query.states, query.mask, self.n)
         b, b_mask = patch_means(key.states, key.mask, self.n)
-        return best_matches(a, a_mask, b, b_mask, self.reduction)
+        return maxsim(a, a_mask, b, b_mask, self.reduction)
 
     def terms(self, query: Tokens) -> Float[Tensor, " query"]:
         """How many cosines a score sums: the query's patches, or one for a mean."""

@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from readout.scorers.late import best_matches
-from readout.scorers.maxsim import unit
+from readout.scorers.maxsim import maxsim, unit
 from readout.scorers.tokens import Tokens
 
 
@@ -17,7 +16,7 @@ def late_interaction_as_published(query: Tokens, key: Tokens) -> Float[Tensor, "
 
     >>> one = torch.tensor([[True]])
     >>> q = Tokens(torch.tensor([[[1.0, 0.0]]]), one, one)
-    >>> k = Tokens(torch.tensor([[[-1.0, 0.0], [1.0, 0.0]]]), torch.tensor([[True, False]]), torch.tensor([[True, False]]))
+    >>> k = Tokens(torch.tensor([[[-1.0, 0.0], [1.0, 0.0]]]), *2 * [torch.tensor([[True, False]])])
     >>> late_interaction_as_published(q, k).item()  # padding at 1 - 1 = 0 wins over -1
     0.0
     """
@@ -32,7 +31,7 @@ def patch_late_interaction_as_published(query: Tokens, key: Tokens, n: int) -> F
     On the right-padded batches of the public code it is the same.
     """
     (a, a_mask), (b, b_mask) = (_by_column(tokens, n) for tokens in (query, key))
-    return best_matches(a, a_mask, b, b_mask, "sum")
+    return maxsim(a, a_mask, b, b_mask)
 
 
 def _by_column(tokens: Tokens, n: int) -> tuple[Tensor, Tensor]:

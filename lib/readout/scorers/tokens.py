@@ -38,6 +38,8 @@ class Tokens:
                     f"{name}: {tuple(getattr(self, name).shape)} for states {tuple(self.states.shape)}; "
                     "expected [text token]"
                 )
+        if (self.content & ~self.mask).any():
+            raise ParameterError("content: marks padding; expected content & mask")
         empty = (~self.mask.any(dim=1)).nonzero().flatten().tolist()
         if empty:
             raise TextError(f"mask: row {empty[0]} has no real token; leave empty texts out")
