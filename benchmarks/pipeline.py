@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+STAGES = ("entropy_study", "train_scorers", "probe", "patch", "dynamics")
 STEPS = {
     "setup": ["make", "setup"],
-    "tiny": ["make", "repro", "STAGE=entropy_study@tiny"],
-    "laptop": ["make", "repro", "STAGE=entropy_study@laptop"],
+    "tiny": ["make", "repro", f"STAGE={' '.join(f'{stage}@tiny' for stage in STAGES)}"],
+    **{stage: ["make", "repro", f"STAGE={stage}@laptop"] for stage in STAGES},
     "no-op": ["make", "repro"],
 }
 
@@ -42,7 +43,7 @@ def measure_clone(clone: Path) -> dict:
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     record: dict = {name: measure(command, clone) for name, command in STEPS.items()}
     size = subprocess.run(
-        ["du", "-sm", ".venv", "assets"], cwd=clone, capture_output=True, text=True, check=True
+        ["du", "-sm", ".venv", "assets", "results"], cwd=clone, capture_output=True, text=True, check=True
     )
     sizes = (line.split() for line in size.stdout.splitlines())
     record["disk_gb"] = {folder: round(int(mb) / 1024, 1) for mb, folder in sizes}

@@ -101,5 +101,5 @@ def test_finding_in_prose_is_that_of_the_curve():
 
 def test_cost_record_keeps_the_promised_bounds_and_names_its_machine():
     record = json.loads((ROOT / "benchmarks" / "pipeline.json").read_text())
-    assert {"setup", "tiny", "laptop", "no-op", "machine", "disk_gb"} <= set(record)
+    assert {"setup", "tiny", "entropy_study", "train_scorers", "no-op", "machine", "disk_gb"} <= set(record)
     assert record["machine"]["cores"] == 2

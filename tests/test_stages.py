@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 STAGE = "entropy_study@tiny"
-WRITTEN = ["results/tiny/notebooks", "results/tiny/entropy_study", "figures/tiny/entropy_study"]
+TARGETS = [STAGE, "probe@tiny", "patch@tiny", "dynamics@tiny"]
+STAGES = ("entropy_study", "train_scorers", "probe", "patch", "dynamics")
+WRITTEN = ["results/tiny/notebooks", *(f"{part}/tiny/{s}" for part in ("results", "figures") for s in STAGES)]
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.assets]
@@ -51,12 +53,13 @@ def copy_tree(folder):
 
 @pytest.fixture(scope="module")
 def checkouts(tmp_path_factory):
-    """Two checkouts in folders of different depth, in each of which the stage has run from nothing."""
+    """Two checkouts in folders of different depth, in each of which every stage has run from nothing."""
     folders = [tmp_path_factory.mktemp("checkouts") / name for name in ("one", "deeper/two")]
     for folder in folders:
         copy_tree(folder)
-    for process in [start(folder, "dvc", "repro", "-f", STAGE) for folder in folders]:
-        assert f"Running stage '{STAGE}'" in end(process)
+    for process in [start(folder, "dvc", "repro", "-f", *TARGETS) for folder in folders]:
+        printed = end(process)
+        assert [stage for stage in STAGES if f"Running stage '{stage}@tiny'" not in printed] == []
     return folders
 
 

@@ -61,7 +61,7 @@ class Plan:
     n_steps: int = 2
     batch_size: int = 4
     chunks: int = 1
-    max_tokens: int = 32
+    max_tokens: int = 24
     learning_rate: float = 1e-4
     weight_decay: float = 0.1
     warm_up: float = 0.1

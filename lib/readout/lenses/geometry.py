@@ -11,7 +11,7 @@ from readout.errors import ParameterError, TooFewError
 from readout.lenses.preprocess import unit_rows
 
 
-def alignment(x: Float[Tensor, "pair dim"], y: Float[Tensor, "pair dim"]) -> Float[Tensor, ""]:
+def alignment(x: Float[Tensor, "pair dim"], y: Float[Tensor, "other dim"]) -> Float[Tensor, ""]:
     """How far apart the two vectors of a positive pair lie: the mean squared distance of their directions.
 
     `mean_i |x_i/|x_i| - y_i/|y_i||²` = 2 - 2 mean cos, in [0, 4]; 0 if the pairs coincide, 2 if they are
@@ -20,6 +20,7 @@ def alignment(x: Float[Tensor, "pair dim"], y: Float[Tensor, "pair dim"]) -> Flo
     Raises ParameterError for shapes that differ, TooFewError without a pair, DegenerateError for a row of zeros,
     NonFiniteError.
 
+    >>> import torch
     >>> float(alignment(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[0.0, 1.0], [0.0, 5.0]])))
     1.0
     """
@@ -37,6 +38,7 @@ def uniformity(x: Float[Tensor, "text dim"]) -> Float[Tensor, ""]:
 
     Raises TooFewError for fewer than two vectors, DegenerateError for a row of zeros, NonFiniteError.
 
+    >>> import torch
     >>> round(float(uniformity(torch.tensor([[1.0, 0.0], [0.0, 3.0]]))), 12)  # one pair, |x - y|² = 2
     -4.0
     """

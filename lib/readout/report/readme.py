@@ -13,22 +13,30 @@ import pandas as pd
 from readout.errors import ReadoutError
 from readout.paths import root
 
+STAGES = {
+    "entropy_study": "layers/entropy_study",
+    "train_scorers": "authorship/train_scorers",
+    "probe": "authorship/probe",
+    "patch": "authorship/patch",
+    "dynamics": "authorship/dynamics",
+}
 STEPS = {
     "setup": "`make setup`, once: environment and assets",
-    "tiny": "`make repro STAGE=entropy_study@tiny`",
-    "laptop": "`make repro STAGE=entropy_study@laptop`",
+    "tiny": "all stages of the profile `tiny`",
+    **{stage: f"`make repro STAGE={stage}@laptop`" for stage in STAGES},
     "no-op": "`make repro` again",
 }
 
 
 def claims(project: Path) -> str:
-    """What the laptop profile says about each claim, stage by stage."""
-    files = sorted((project / "figures" / "laptop").glob("*/claims.csv"))
-    table = pd.concat(pd.read_csv(file) for file in files)
-    return _markdown(
-        ["claim", "paper", "here", "unit", "n", "verdict"],
-        [(r.statement, r.paper, r.here, r.unit, r.n, f"**{r.verdict}**") for r in table.itertuples()],
-    )
+    """What the laptop profile says about each claim, a table for each notebook."""
+    parts = []
+    for stage, notebook in STAGES.items():
+        table = pd.read_csv(project / "figures" / "laptop" / stage / "claims.csv", keep_default_na=False)
+        rows = [(r.statement, r.paper, r.here, r.unit, r.n, f"**{r.verdict}**") for r in table.itertuples()]
+        shown = _markdown(["claim", "paper", "here", "unit", "n", "verdict"], rows)
+        parts.append(f"[{notebook}](notebooks/{notebook}.ipynb)\n\n{shown}")
+    return "\n\n".join(parts)
 
 
 def cost(project: Path) -> str:
