@@ -34,6 +34,14 @@ def test_a_padded_query_row_scores_exactly_as_the_unpadded_one(name):
 
 
 @every_scorer
+def test_scores_keep_their_precision_under_autocast(name):
+    q, k = pad(texts([4], dtype=torch.float32)), pad(texts([7, 3], seed=1, dtype=torch.float32))
+    plain = scorer_of(name).score(q, k)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(scorer_of(name).score(q, k), plain)
+
+
+@every_scorer
 def test_negative_similarities_are_not_replaced_by_padding(name):
     # All tokens of the query point one way, all of the key's the other way.
     one = torch.ones(2, 3, dtype=torch.float64)

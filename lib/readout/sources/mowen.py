@@ -36,10 +36,12 @@ _PLAYS = {
 _FOREIGN = {"russian_lit/Turgenev_Fathers_and_Sons_ch01"}
 _SALUTATION = re.compile(r"^To the People of the State of New York\W*$", re.MULTILINE | re.IGNORECASE)
 _FIRST_ACT = re.compile(r"^ *(?:ACT I\b.*|Enter CHORUS\.)$", re.MULTILINE)
-_AFTER_PLAY = re.compile(r"^ *(?:GLOSSARY|FOOTNOTES:?)$", re.MULTILINE)
-_ENTRANCE = r"^ *(?:Re-)?(?:enter|exit|exeunt)\b(?:[^.\n]|\n(?! *\n))*\.?"
-_ASIDE = re.compile(rf"\[[^\]]*\]|<[^>]*>|_[^_\n]*_|{_ENTRANCE}", re.MULTILINE | re.IGNORECASE)
-_SPEAKER = re.compile(r"^ *[A-Z][A-Z0-9'’&,. -]+[.:](?=\s|$)", re.MULTILINE)
+_AFTER_PLAY = re.compile(r"^ *(?:GLOSSARY|(?:FOOT)?NOTES:?)$", re.MULTILINE)
+_ENTRANCE = r"^ *(?:[^.\n]+\. +)*(?:Re-)?(?:enter|exit|exeunt)\b(?:[^.\n]|\n(?! *\n))*\.?"
+# Footnotes stand within directions, and some brackets have no other end.
+_BRACKETED = r"\[(?:[^][]|\[[^]]*\])*\]|\[[^.\n]*\.?|\]"
+_ASIDE = re.compile(rf"{_BRACKETED}|<[^>]*>|_[^_\n]*_|{_ENTRANCE}", re.MULTILINE | re.IGNORECASE)
+_SPEAKER = re.compile(r"^ *[A-Z][A-Z0-9'’&,. -]+(?: and [A-Z -]+)?[.:](?=\s|$)", re.MULTILINE)
 _CHAPTER = re.compile(r"^ *CHAPTER I\b[^\n]*$", re.MULTILINE)
 
 

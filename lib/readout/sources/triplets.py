@@ -82,9 +82,7 @@ def draw_triplets(
     """
     if n < 1:
         raise ParameterError(f"n: {n} triplets; ask for at least 1")
-    pool = _Pool.of(spans, split)
-    if not pool.anchors:
-        raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
+    pool = _anchored(spans, split)
     rows = []
     for turn in range(-(-n // len(pool.anchors))):
         order = np.random.default_rng([seed, turn]).permutation(len(pool.anchors))
@@ -92,6 +90,13 @@ def draw_triplets(
             draw = np.random.default_rng([seed, turn, int(index)])
             rows.append(_drawn(pool, pool.by_set[pool.anchors[index]], draw))
     return datasets.Dataset.from_list(rows)
+
+
+def _anchored(spans: datasets.Dataset, split: str) -> _Pool:
+    pool = _Pool.of(spans, split)
+    if not pool.anchors:
+        raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
+    return pool
 
 
 def draw_spans(spans: datasets.Dataset, n: int, *, split: str = "train", seed: int = 0) -> datasets.Dataset:
@@ -152,15 +157,12 @@ def probe_triplets(
     Tiers have equal shares of n, those before one more where it does not divide; author-sets take turns in each.
     Where a tier has fewer combinations than its share, it is as large as they are many; count them.
 
-    Raises ParameterError for lengths that do not fit the spans, and what `draw_triplets` raises.
+    Raises ParameterError for lengths that do not fit the spans, n below 3 or an unknown split, TooFewError where no
+    author-set has two documents in the split, or no tier a triplet.
     """
-    if len(lengths) != len(spans):
-        raise ParameterError(f"lengths: {len(lengths)} for {len(spans)} spans; one each is needed")
     if n < len(TIERS):
         raise ParameterError(f"n: {n} triplets; at least {len(TIERS)}, one a tier")
-    pool = _Pool.of(spans, split)
-    if not pool.anchors:
-        raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
+    pool = _measured(spans, lengths, split)
     rows = []
     for number, tier in enumerate(TIERS):
         share = n // len(TIERS) + (number < n % len(TIERS))
@@ -170,7 +172,15 @@ def probe_triplets(
             lambda row, chance=chance: (abs(lengths[row["row"]] - target), chance[row["row"]])
         )
         rows += [row | {"tier": tier} for row in _tier(nearest, _CHOICES[tier], share, draw)]
+    if not rows:
+        raise TooFewError(f"split {split!r}: no anchor has both a positive and a negative in any tier")
     return datasets.Dataset.from_list(rows)
+
+
+def _measured(spans: datasets.Dataset, lengths: Sequence[int], split: str) -> _Pool:
+    if len(lengths) != len(spans):
+        raise ParameterError(f"lengths: {len(lengths)} for {len(spans)} spans; one each is needed")
+    return _anchored(spans, split)
 
 
 Choice = Callable[[_Pool, dict], tuple[list[dict], list[dict]]]
@@ -213,7 +223,9 @@ def _tier(pool: _Pool, choose: Choice, n: int, draw: np.random.Generator) -> lis
     found: list[dict] = []
     used: set[int] = set()
     while waiting and len(found) < n:
-        for name in list(waiting)[: n - len(found)]:
+        for name in list(waiting):
+            if len(found) == n:
+                break
             triplet = _next(waiting[name], fitting, used)
             if triplet is None:
                 del waiting[name]
@@ -257,9 +269,12 @@ def published_probe_triplets(
     free. The author-sets with most documents come first, and each is used up before the next, so few make up the
     tier (`probe_triplets` lets them take turns).
 
-    Raises TooFewError where even the widest bounds give none.
+    Raises ParameterError for n below 1, lengths that do not fit the spans or an unknown split, TooFewError where no
+    author-set has two documents in the split, or even the widest bounds give no triplet.
     """
-    pool = _Pool.of(spans, split)
+    if n < 1:
+        raise ParameterError(f"n: {n} triplets; ask for at least 1")
+    pool = _measured(spans, lengths, split)
     order = sorted(pool.anchors, key=lambda name: (-len({r["document"] for r in pool.by_set[name]}), name))
     apart, from_target = 5.0, 10.0
     for step in range(7):
