@@ -1,4 +1,4 @@
-"""Spans by three authors in words that the small tokenizer knows or not, and encoders with random weights everywhere."""
+"""Spans by three authors in words that the small tokenizer knows or not, and encoders with random weights."""
 
 import random
 
@@ -10,7 +10,7 @@ from readout.training import Encoder
 
 from ..training.small import backbone, tokenizer
 
-__all__ = ["AUTHORS", "encoder_of", "ids_and_mask", "spans_of", "text_of", "tokenizer"]
+__all__ = ["AUTHORS", "backbone", "encoder_of", "ids_and_mask", "spans_of", "text_of", "tokenizer"]
 
 AUTHORS = ["ann", "bob", "cid"]
 STRANGE = ["The", "of", "However", "perhaps", "nevertheless"]  # to the tokenizer all the same [UNK]

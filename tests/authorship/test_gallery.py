@@ -28,7 +28,9 @@ TRIPLETS = Dataset.from_list(
     [
         triplet(("w5", "ann", "d0"), SHARED, FOREIGN),
         triplet(("w6", "bob", "d3"), FOREIGN, SHARED),  # both are there already
-        triplet(("w7", "ann", "d0"), ("w1", "ann", "d4"), FOREIGN),  # the text of SHARED, from another document
+        triplet(
+            ("w7", "ann", "d0"), ("w1", "ann", "d4"), FOREIGN
+        ),  # the text of SHARED, from another document
         triplet(("w8", "ann", "d0"), SHARED, ("w9", "cid", "d5")),
     ]
 )

@@ -204,6 +204,8 @@ def test_bad_input_is_named(change, error, message):
 def test_triplet_accuracy():
     assert triplet_accuracy(np.array([2.0, 0.0, 1.0, 5.0]), np.array([1.0, 1.0, 1.0, 0.0])) == 0.625
     assert triplet_accuracy(torch.tensor([2.0]), torch.tensor([1.0])) == 1
+    with pytest.raises(ParameterError, match="3 and 1 scores"):
+        triplet_accuracy(np.ones(3), np.zeros(1))
     with pytest.raises(TooFewError):
         triplet_accuracy(np.ones(0), np.ones(0))
     with pytest.raises(NonFiniteError):
@@ -258,6 +260,24 @@ def test_a_contrast_against_a_loop_over_shared_resamples(ratio):
     assert [found["low"], found["high"]] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
     a, b = one.values["R@20"].mean(), two.values["R@20"].mean()
     assert found["value"] == pytest.approx(a / b if ratio else a - b)
+
+
+def test_several_runs_against_a_loop_over_resampled_authors_and_runs():
+    ones, twos = runs_of(3, shift=0.2), runs_of(3, seed=0)
+    authors = cluster_weights(ones[0].author_sets, 60, 5)
+    seeds = np.random.default_rng([5, 1]).multinomial(3, np.full(3, 1 / 3), 60)
+
+    def mean_of(runs, by_author, by_run):
+        drawn = [np.repeat(run.values["R@20"], by_author) for run in np.repeat(runs, by_run)]
+        return np.concatenate(drawn).mean()
+
+    means = [[mean_of(runs, *each) for each in zip(authors, seeds, strict=True)] for runs in (ones, twos)]
+    table = retrieval_table(ones, n_resamples=60, seed=5).set_index("metric").loc["R@20"]
+    assert [table["low"], table["high"]] == pytest.approx(np.quantile(means[0], [0.025, 0.975]))
+    assert table["value"] == pytest.approx(np.mean([run.values["R@20"] for run in ones]))
+    found = retrieval_contrast(ones, twos, n_resamples=60, seed=5)
+    want = np.quantile(np.subtract(*means), [0.025, 0.975])
+    assert [found["low"], found["high"]] == pytest.approx(want)
 
 
 def test_a_contrast_is_paired():

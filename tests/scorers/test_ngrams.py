@@ -14,7 +14,7 @@ TRAIN = ["the cat sat", "a cat, a hat", "the end of the tale", "ending; mending"
 
 def slow_vector(text, train, lengths):
     def grams(of):
-        words = [f" {word} " for word in of.lower().split()]
+        words = [f" {word} " for word in of.split()]
         return Counter(w[i : i + n] for w in words for n in lengths for i in range(len(w) - n + 1))
 
     known = [set(grams(each)) for each in train]

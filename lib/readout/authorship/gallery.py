@@ -65,7 +65,7 @@ class Gallery:
         with torch.no_grad():
             for at in range(0, len(keys), BLOCK):
                 block = vectors.tokens(keys[at : at + BLOCK])
-                columns.append(torch.cat([scorer.score(some, block) for some in queries]))
+                columns.append(torch.cat([scorer.score(some, block).cpu() for some in queries]))
         return torch.cat(columns, dim=1).double().numpy()
 
     def evaluate(self, scores: Float[np.ndarray, "query key"]) -> PerQuery:

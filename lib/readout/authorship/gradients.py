@@ -97,7 +97,7 @@ def layer_norms(objective: Contrastive, step: int) -> Float[Tensor, "site"]:
     """
     encoder, batches = objective.encoder.eval(), objective.triplets
     rows = batches.rows(step, objective.batch_size)
-    padded = batches.padded([(part, row) for part in range(len(batches.ids)) for row in rows])
+    padded = batches.padded([(part, row) for part in range(len(batches.ids)) for row in rows], encoder.device)
     sites: list[Tensor] = []
 
     def keep(site, states: Tensor) -> None:

@@ -22,7 +22,8 @@ from readout.states.sublayers import sublayer_sweep
 from readout.training import Encoder
 
 Ids = list[list[int]]
-Batch = tuple[Int[Tensor, "text token"], Bool[Tensor, "text token"]]
+# The two texts of a pair differ in length, so a name for it would be bound to one of them.
+Batch = tuple[Int[Tensor, "text _"], Bool[Tensor, "text _"]]
 Sweeper = Callable[[nn.Module, Batch, Batch, list[int]], Sweep]
 
 

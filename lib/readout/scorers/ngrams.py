@@ -37,6 +37,7 @@ class CharNgrams:
             ngram_range=ngram_range,
             max_features=max_features,
             sublinear_tf=True,
+            lowercase=False,  # capitals are style
             dtype=np.float64,
         )
 

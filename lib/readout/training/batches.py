@@ -71,13 +71,14 @@ class TripletBatches:
         start = step % (len(self) // batch_size) * batch_size
         return range(start, start + batch_size)
 
-    def padded(self, part_rows: Sequence[tuple[int, int]], pad_id: int = 0) -> Padded:
+    def padded(self, part_rows: Sequence[tuple[int, int]], device: torch.device | str = "cpu") -> Padded:
         """The texts at (part, row), padded to the longest of them."""
         texts = [torch.tensor(self.ids[part][row]) for part, row in part_rows]
-        input_ids = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_value=pad_id)
+        input_ids = nn.utils.rnn.pad_sequence(texts, batch_first=True)
         lengths = torch.tensor([len(text) for text in texts])
         mask = torch.arange(input_ids.shape[1]) < lengths[:, None]
-        return Padded(input_ids, mask, mask & ~self.skipped[input_ids])
+        content = mask & ~self.skipped[input_ids]
+        return Padded(input_ids.to(device), mask.to(device), content.to(device))
 
 
 def _tokenize(

@@ -65,7 +65,7 @@ class Contrastive:
             encoded = [self._encode(chunk, step, index) for index, chunk in enumerate(chunks)]
         # [chunk, part, row] as encoded; the loss wants all anchors, then all positives, then all negatives.
         order = torch.arange(len(self.triplets.ids) * len(mine)).view(self.chunks, len(self.triplets.ids), -1)
-        order = order.transpose(0, 1).flatten()
+        order = order.transpose(0, 1).flatten().to(self.accelerator.device)
         vectors = [Tokens(e.detach(), c.mask, c.content) for e, c in zip(encoded, chunks, strict=True)]
         loss, gradient = self._loss(Tokens.cat(vectors)[order], mine, step)
         shares = gradient[order.argsort()].unflatten(0, (self.chunks, -1))
@@ -80,7 +80,8 @@ class Contrastive:
         return rows[self.accelerator.process_index * size :][:size]
 
     def _texts(self, rows: range) -> Padded:
-        return self.triplets.padded([(part, row) for part in range(len(self.triplets.ids)) for row in rows])
+        part_rows = [(part, row) for part in range(len(self.triplets.ids)) for row in rows]
+        return self.triplets.padded(part_rows, self.accelerator.device)
 
     def _encode(self, padded: Padded, step: int, chunk: int) -> Float[Tensor, "text token dim"]:
         device = self.accelerator.device
@@ -89,7 +90,7 @@ class Contrastive:
             key = (self.seed, step, self.accelerator.process_index, chunk)
             torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1)[0]))
             with torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-                return self.encoder(padded.input_ids.to(device), padded.mask.to(device))
+                return self.encoder(padded.input_ids, padded.mask)
 
     def _loss(self, vectors: Tokens, mine: range, step: int) -> tuple[float, Float[Tensor, "text token dim"]]:
         """The batch's loss, and its gradient with respect to this process's vectors [part * row]."""
