@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from readout.authorship.vectors import content_flags, read_vectors
+from readout.authorship.vectors import TokenVectors, content_flags, read_vectors
 from readout.errors import ParameterError
-from readout.states import Pool, masked_mean, read
+from readout.states import Pool, Site, masked_mean, read
 
 from ..states.tiny_models import tiny
 from .authored import encoder_of, ids_and_mask, spans_of, tokenizer
@@ -32,8 +32,16 @@ def test_vectors_are_those_of_the_encoder_beside_consumers_or_not(architecture, 
             assert not found.requires_grad
     alone = Pool(masked_mean, len(TEXTS))
     read(encoder.backbone, tokenizer(), TEXTS, [alone])
-    assert pool.sites() == alone.sites()  # raw ones only, all of them
+    assert (pool.sites(), pool.sites("final")) == (alone.sites(), [])  # raw ones only, all of them
     assert_close(pool.states(), alone.states())
+
+
+def test_sites_of_another_norm_are_passed_over():
+    vectors = TokenVectors(encoder_of(), 1)
+    for norm, value in (("final", 1.0), ("raw", 2.0)):
+        states, real = torch.full((1, 1, 16), value), torch.tensor([[True]])
+        vectors.update(Site(2, 2, norm), states, real, torch.tensor([0]))
+    assert vectors.texts()[0].unique().tolist() == [1.0]
 
 
 def test_long_texts_are_cut_and_counted():

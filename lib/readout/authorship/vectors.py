@@ -60,6 +60,7 @@ class Vectors:
     texts: list[Float[Tensor, "_ dim"]]
     content: list[Bool[Tensor, " _"]]
     reading: Reading
+    device: torch.device
 
     def __len__(self) -> int:
         return len(self.texts)
