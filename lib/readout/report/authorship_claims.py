@@ -59,7 +59,9 @@ DEPTH = {
         "random positions: LI recovers deeper than mean pooling", "not asked", "of depth", above=0
     ),
     "A-sens": Claim("raw scores: LI is the more sensitive", "yes", "log ratio", above=0.0),
-    "A-sens-unit": Claim("in units of the gap, LI is the more sensitive", "not asked", "log ratio", above=0.0),
+    "A-sens-unit": Claim(
+        "in units of the gap, LI is the more sensitive", "not asked", "log ratio", above=0.0
+    ),
     "A-tier-b": Claim("tier B fails more often than tier A, all scorers", "yes", "share", above=0.0),
     "A-tier-robust": Claim("in tier B, LI fails less often than mean pooling", "yes", "share", below=0.0),
 }

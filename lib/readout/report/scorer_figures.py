@@ -130,6 +130,7 @@ def temperature(table: pd.DataFrame) -> Figure:
         top = line.loc[line["value"].idxmax()]
         best.append(f"{top['value']:.2f} at {top['effective_temperature']:.2g} for {look_of(family).label}")
     axes.flat[0].set(xscale="log", xlabel="effective temperature", ylabel="R@20")
+    _ticks_at(axes.flat[0], sorted({round(x, 3) for x in rows["effective_temperature"]}))
     key(strip, {look.label: look.point for look in map(_of_family, names(rows["kind"]))})
     finding(figure, f"R@20 over all temperatures is at most {', '.join(best)}")
     meaning = "Effective temperature: what scores are divided by, over the number of cosines that they sum."
@@ -171,9 +172,14 @@ def _length_axis(ax: Axes, rows: pd.DataFrame) -> None:
         ax.annotate(look_of(row["readout"]).label, (row["token"], 1.01), **place)
     ax.set(xscale="log", xlabel="tokens in a patch", ylabel="R@20")
     ax.set_xlim(0.75 * rows["token"].min(), 1.5 * rows["token"].max())
-    ax.xaxis.set_major_locator(FixedLocator(rows["token"]))
+    _ticks_at(ax, sorted({round(token, 1) for token in rows["token"]}))
+
+
+def _ticks_at(ax: Axes, values: list[float]) -> None:
+    """Ticks where something was measured, instead of the log axis's own, which would run into each other."""
+    ax.xaxis.set_major_locator(FixedLocator(values))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticklabels([f"{token:.3g}" for token in rows["token"]])
+    ax.set_xticklabels([f"{value:.3g}" for value in values])
 
 
 def layer_weights(table: pd.DataFrame) -> Figure:

@@ -87,7 +87,9 @@ def authored_spans(
         raise TooFewError(
             f"corpora = {list(corpora)}: no span of at least {min_words} words by a known author"
         )
-    return datasets.Dataset.from_list(kept, features=FEATURES)
+    # By column: a list of rows takes four times as long.
+    columns = {name: [row.get(name) for row in kept] for name in FEATURES}
+    return datasets.Dataset.from_dict(columns, features=FEATURES)
 
 
 def _spans(name: str, sentences: Sequence[int], min_documents: int, seed: int) -> Iterator[dict]:
