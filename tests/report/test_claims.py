@@ -27,10 +27,10 @@ def test_every_claim_of_the_paper_can_be_judged(name):
 
 def test_verdicts_follow_the_whole_interval():
     claims = {
-        "up": Claim("rises", "1", "x", above=0),
-        "down": Claim("falls", "1", "x", below=0),
+        "up": Claim("rises", "1", "x", above=0.0),
+        "down": Claim("falls", "1", "x", below=0.0),
         "same": Claim("stays", "0", "x", within=0.1),
-        "later": Claim("is seen", "?", "x", above=0),
+        "later": Claim("is seen", "?", "x", above=0.0),
     }
     found = {"up": estimate(1, 0.5, 2), "down": estimate(1, 0.5, 2), "same": estimate(0, -0.05, 0.2)}
     judged = judge(claims, found).set_index("claim")
@@ -46,7 +46,7 @@ def test_verdicts_follow_the_whole_interval():
 
 
 def test_saved_claims_are_those_that_were_run_and_the_table_shows_all(tmp_path):
-    claims = {"a": Claim("x", "1", "share", above=0), "b": Claim("y", "2", "share", above=0)}
+    claims = {"a": Claim("x", "1", "share", above=0.0), "b": Claim("y", "2", "share", above=0.0)}
     drawn = tmp_path / "figures"
     drawn.mkdir()
     judged = judge(claims, {"a": estimate(1, 0.5, 2)})
@@ -59,6 +59,6 @@ def test_saved_claims_are_those_that_were_run_and_the_table_shows_all(tmp_path):
 
 def test_a_verdict_needs_one_side():
     with pytest.raises(TypeError, match="exactly one"):
-        verdict(0, 1)
+        verdict(0.0, 1.0)
     with pytest.raises(TypeError, match="exactly one"):
-        verdict(0, 1, above=0, within=1)
+        verdict(0.0, 1.0, above=0.0, within=1.0)

@@ -122,7 +122,8 @@ def test_two_processes_train_what_one_does(tmp_path, scorer):
     )
     moved = max(float((one[name] - start[name]).abs().max()) for name in one)
     assert moved > 1e-2
-    for name in one:
+    # A bias of the keys moves no attention: its gradient is rounding, which AdamW blows up to full steps.
+    for name in (name for name in one if not name.endswith("key.bias")):
         torch.testing.assert_close(two[name], one[name], atol=1e-3 * moved, rtol=0, msg=name)
 
 

@@ -14,10 +14,10 @@ RETRIEVAL = {
     "A-scorer-only": Claim("late interaction finds more than mean pooling", ".364", _SHARE, above=0.0),
     "A-bench-pli": Claim("patches of two tokens are on a par with single ones", ".012", _SHARE, within=0.05),
     "A-bench-zero": Claim(
-        "trained late interaction beats the untrained encoder", ".318 (E5)", _SHARE, above=0
+        "trained late interaction beats the untrained encoder", ".318 (E5)", _SHARE, above=0.0
     ),
     "A-bench-zero-mean": Claim(
-        "the untrained encoder beats trained mean pooling", ".046 (E5)", _SHARE, above=0
+        "the untrained encoder beats trained mean pooling", ".046 (E5)", _SHARE, above=0.0
     ),
     "A-mean-by-li": Claim("the mean-trained encoder finds more if scored by LI", ".026", _SHARE, above=0.0),
     "A-layerwise": Claim(
@@ -33,7 +33,7 @@ STYLE = {
         "training changes little of what can be read: largest change", "0", "share", within=0.05
     ),
     "A-avail-best": Claim(
-        "word length, capitals, types, punctuation are read best", "these four", "share", above=0
+        "word length, capitals, types, punctuation are read best", "these four", "share", above=0.0
     ),
     "A-avail-token": Claim("tokens hold what their text's mean has lost", "yes", "share", above=0.0),
     "A-cut": Claim("200 characters against whole texts lowers R2", "not seen", "share", below=0.0),
@@ -44,19 +44,19 @@ DEPTH = {
         "equal lengths: lowest recovery of any layer and scorer", "not seen", "percent", above=99.9
     ),
     "A-consol-li": Claim(
-        "as published: LI consolidates later than mean pooling", "7 of 22", "of depth", above=0
+        "as published: LI consolidates later than mean pooling", "7 of 22", "of depth", above=0.0
     ),
     "A-consol-pli": Claim(
-        "as published: patches of two later than mean pooling", "5 of 22", "of depth", above=0
+        "as published: patches of two later than mean pooling", "5 of 22", "of depth", above=0.0
     ),
     "A-rank-mean": Claim(
         "as published: at the embedding, mean pooling is at chance", "about 0", "share", within=0.1
     ),
     "A-true-shift": Claim(
-        "mean shift: LI recovers deeper than mean pooling", "not asked", "of depth", above=0
+        "mean shift: LI recovers deeper than mean pooling", "not asked", "of depth", above=0.0
     ),
     "A-true-random": Claim(
-        "random positions: LI recovers deeper than mean pooling", "not asked", "of depth", above=0
+        "random positions: LI recovers deeper than mean pooling", "not asked", "of depth", above=0.0
     ),
     "A-sens": Claim("raw scores: LI is the more sensitive", "yes", "log ratio", above=0.0),
     "A-sens-unit": Claim(

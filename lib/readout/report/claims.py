@@ -28,7 +28,7 @@ class Claim:
     within: float | None = None
 
 
-def judge(claims: Mapping[str, Claim], found: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def judge(claims: Mapping[str, Claim], found: Mapping[str, Mapping[str, float | int]]) -> pd.DataFrame:
     """One row a claim: what the paper says, what was found here (value, low, high, level, n), and the verdict.
 
     A claim without an estimate is *not run*. Raises ParameterError for an estimate of no claim.
