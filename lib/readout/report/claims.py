@@ -49,7 +49,11 @@ def judge(claims: Mapping[str, Claim], found: Mapping[str, Mapping[str, float | 
         estimate = dict(found[name])
         here = "{value:.3f} [{low:.3f}, {high:.3f}]".format(**estimate)
         sides = {side: getattr(claim, side) for side in ("above", "below", "within")}
-        said = verdict(estimate["low"], estimate["high"], **{s: x for s, x in sides.items() if x is not None})
+        said = verdict(
+            float(estimate["low"]),
+            float(estimate["high"]),
+            **{s: x for s, x in sides.items() if x is not None},
+        )
         rows.append(row | estimate | {"here": here, "verdict": said})
     return pd.DataFrame(rows)
 
