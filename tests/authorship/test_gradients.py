@@ -40,7 +40,7 @@ def test_a_scorer_without_a_closed_form_is_refused():
 
 
 @pytest.mark.parametrize("scorer", ["mean", "li"])
-def test_layer_norms_are_the_slopes_of_the_loss(scorer):
+def test_layer_norms_halve_when_the_temperature_doubles_and_leave_no_gradient_behind(scorer):
     encoder = encoder_of().double()
     objective = contrastive(encoder, scorer=scorer)
     monitored = gradients.layer_norms(objective, 0)
