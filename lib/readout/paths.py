@@ -7,20 +7,21 @@ project is relative to the working directory.
 from functools import cache
 from pathlib import Path
 
-from readout.errors import ReadoutError
+from readout.errors import ParameterError
 
 
 @cache
-def root() -> Path:
-    """The project's top folder: the nearest one upwards, from here or from the library, with a `dvc.yaml`.
+def root(*starts: Path) -> Path:
+    """The project's top folder: the nearest one upwards with a `dvc.yaml`, from one of `starts`.
 
-    Raises ReadoutError where there is none.
+    By default from the working directory, else from the library. Raises ParameterError where there is none.
     """
-    for start in (Path.cwd(), Path(__file__).resolve()):
+    starts = tuple(start.resolve() for start in starts or (Path.cwd(), Path(__file__)))
+    for start in starts:
         for folder in (start, *start.parents):
-            if (folder / "dvc.yaml").exists():
+            if (folder / "dvc.yaml").is_file():
                 return folder
-    raise ReadoutError(f"no dvc.yaml at or above {Path.cwd()}: start inside the project's folder")
+    raise ParameterError(f"no dvc.yaml at or above {starts[0]}: start inside the project's folder")
 
 
 def folders(profile: str, stage: str) -> tuple[Path, Path]:

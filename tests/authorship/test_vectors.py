@@ -1,4 +1,4 @@
-"""Vectors from one shared reading against the encoder run by hand, text by text."""
+"""Vectors from one reading against the encoder run by hand, text by text."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from readout.authorship.vectors import TokenVectors, content_flags, read_vectors
 from readout.errors import ParameterError
-from readout.states import Pool, Site, masked_mean, read
+from readout.states import Site
 
 from ..states.tiny_models import tiny
 from .authored import encoder_of, ids_and_mask, spans_of, tokenizer
@@ -22,18 +22,12 @@ def by_hand(encoder, text, max_tokens=128):
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "plain")
-def test_vectors_are_those_of_the_encoder_beside_consumers_or_not(architecture, options):
+def test_vectors_are_those_of_the_encoder(architecture, options):
     encoder = encoder_of(tiny(architecture), **options)
-    pool = Pool(masked_mean, len(TEXTS))
-    for consumers in ([], [pool]):
-        vectors = read_vectors(encoder, tokenizer(), TEXTS, consumers=consumers)
-        for text, found in zip(TEXTS, vectors.texts, strict=True):
-            assert_close(found, by_hand(encoder, text), rtol=1e-4, atol=1e-4)
-            assert not found.requires_grad
-    alone = Pool(masked_mean, len(TEXTS))
-    read(encoder.backbone, tokenizer(), TEXTS, [alone])
-    assert (pool.sites(), pool.sites("final")) == (alone.sites(), [])  # raw ones only, all of them
-    assert_close(pool.states(), alone.states())
+    vectors = read_vectors(encoder, tokenizer(), TEXTS)
+    for text, found in zip(TEXTS, vectors.texts, strict=True):
+        assert_close(found, by_hand(encoder, text), rtol=1e-4, atol=1e-4)
+        assert not found.requires_grad
 
 
 def test_sites_of_another_norm_are_passed_over():

@@ -177,14 +177,21 @@ def test_scale_and_shift_of_the_score_change_no_recovery(seed, scale, shift):
     np.testing.assert_allclose(scale * sensitivity(scores, ones), sensitivity(moved, ones), rtol=1e-6)
 
 
+def test_without_an_eligible_triplet_recovery_is_a_gap():
+    scores = PatchScores(CORRUPT, CORRUPT, PATCHED, [4, 6, 8])
+    assert np.isnan(recovery_ratio(scores, np.ones((1, 4)))).all()
+    table = recovery_table(scores, SETS).set_index("metric")["value"]
+    assert (table["n_eligible"], table["n_left_out"], table["n_tied"]) == (0, 4, 4)
+    assert "sensitivity" in table.index
+    assert not {"recovery", "recovery_ratio", "rank_recovery", "consolidation_layer"} & set(table.index)
+
+
 def test_bad_input_is_named():
     good = by_hand_scores()
     with pytest.raises(ParameterError, match=r"2 layers, but patched is \(3, 4\)"):
         PatchScores(CLEAN, CORRUPT, PATCHED, [0, 1])
     with pytest.raises(NonFiniteError, match="corrupt: holds NaN"):
         PatchScores(CLEAN, np.array([1.0, np.nan, 1, 1]), PATCHED, [4, 6, 8])
-    with pytest.raises(TooFewError, match="no triplet scores higher"):
-        PatchScores(CORRUPT, CORRUPT, PATCHED, [4, 6, 8])
     with pytest.raises(ParameterError, match="author_sets: 3 for 4 triplets"):
         recovery_table(good, SETS[:3])
     with pytest.raises(ParameterError, match=r"level=95"):

@@ -19,10 +19,11 @@ def scores(curve, gap=1.0, scale=1.0):
 
 
 def test_centres_by_hand():
-    late, early = scores([0.0, 0.0, 1.0]), scores([1.0, 1.0, 0.0])
-    assert contrasts.centre_shift(late, early, ONES) == pytest.approx(1.0 - 0.25)
-    # What is lost by a patch is no recovery.
-    assert contrasts.centre_shift(scores([-1.0, 0.0, 1.0]), late, ONES) == pytest.approx(0.0)
+    late, early = scores([0.0, 1.0, 0.0]), scores([1.0, 1.0, 0.0])
+    assert contrasts.centre_shift(late, early, ONES) == pytest.approx(0.5 - 0.25)
+    # What is lost by a patch is no recovery, and the last layer, an identity for mean pooling, takes no part.
+    assert contrasts.centre_shift(scores([-1.0, 1.0, 9.0]), late, ONES) == pytest.approx(0.0)
+    assert np.isnan(contrasts.centre_shift(scores([0.0, -1.0, 1.0]), late, ONES)).all()
 
 
 def test_consolidation_by_hand_and_undefined():
@@ -63,7 +64,7 @@ def test_intervals_are_those_of_a_loop_over_resampled_author_sets():
         for each in (one, two):
             rows = np.repeat(np.arange(8), weights)
             gained = [max(0.0, sum(each.patched[at, i] - each.corrupt[i] for i in rows)) for at in range(4)]
-            centres.append(sum(d / 3 * g for d, g in enumerate(gained)) / sum(gained))
+            centres.append(sum(d / 3 * g for d, g in enumerate(gained[:-1])) / sum(gained[:-1]))
         drawn.append(centres[0] - centres[1])
     assert [found["low"], found["high"]] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
     assert found["n"] == 8

@@ -4,20 +4,6 @@ from readout.errors import ParameterError
 from readout.pipeline import files
 
 
-def test_the_root_is_the_nearest_folder_with_a_pipeline(tmp_path):
-    inner = tmp_path / "queued" / "copy"
-    (inner / "notebooks").mkdir(parents=True)
-    (tmp_path / "dvc.yaml").touch()
-    assert files.root(inner / "notebooks" / "a.ipynb") == tmp_path
-    (inner / "dvc.yaml").touch()
-    assert files.root(inner / "notebooks" / "a.ipynb") == inner
-
-
-def test_outside_a_project_the_error_says_what_is_missing(tmp_path):
-    with pytest.raises(ParameterError, match=r"no dvc\.yaml"):
-        files.root(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("text", "message"), [("{", "is not JSON"), ("[]", "not a notebook of format 4"), (None, "No such file")]
 )

@@ -114,6 +114,14 @@ def test_retrieval_shows_the_papers_values_hollow_beside_the_readout():
     assert "of other data and another model" in figure.get_supxlabel().replace("\n", " ")
 
 
+def test_conventions_stand_beside_each_other_and_the_title_says_what_one_adds():
+    figure = _drawn("retrieval-conventions")
+    lines = [line for ax in figure.axes for line in ax.lines]
+    hollow = [line for line in lines if line.get_markerfacecolor() == "none"]
+    assert [line.get_xdata()[0] for line in hollow] == pytest.approx([0.165, 0.22, 0.55])
+    assert "by +0.015 for pretrained to +0.050 for late interaction" in _title(figure)
+
+
 def test_both_late_interactions_are_one_line_over_effective_temperature():
     ax = _drawn("temperature").axes[1]
     lines = [

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from readout.errors import ParameterError, TooFewError
 from readout.sources.authors import FEATURES, author_set_key, authored_spans, of_config
-from readout.sources.triplets import draw_spans, draw_triplets, probe_triplets, published_probe_triplets
+from readout.sources.published_triplets import published_probe_triplets
+from readout.sources.triplets import draw_spans, draw_triplets, probe_triplets
 
 # Authors -> the domain of each of their documents. "new" is alone, "sea" holds texts by ann only.
 DOCUMENTS = {

@@ -9,7 +9,8 @@ import pandas as pd
 from readout.authorship.gallery import Gallery
 from readout.authorship.runs import Training
 from readout.authorship.vectors import Vectors, read_vectors
-from readout.lenses.retrieval import PerQuery, retrieval_table
+from readout.lenses.retrieval import PerQuery
+from readout.lenses.retrieval_table import retrieval_table
 from readout.scorers import scorer_of
 from readout.scorers.ngrams import CharNgrams
 from readout.training import Encoder
@@ -21,13 +22,15 @@ UNTRAINED, NGRAMS = "untrained", "char n-grams"
 class Ranked:
     """A gallery as one read-out ranks it.
 
-    readout: the name of a run, or of a baseline. temperature: of training; effective_temperature: divided by the
-    number of cosines in a score, on average over the queries; both None for what was not trained.
+    readout: the name of a run, or of a baseline. per_query, as_published: without and with the keys of a query's own
+    document. temperature: of training; effective_temperature: divided by the number of cosines in a score, on average
+    over the queries; both None for what was not trained.
     """
 
     readout: str
     seed: int
     per_query: PerQuery
+    as_published: PerQuery
     temperature: float | None = None
     effective_temperature: float | None = None
 
@@ -50,18 +53,23 @@ def rank_all(training: Training, gallery: Gallery, train_texts: Sequence[str], *
     """
     plan = training.plan
     ngrams = CharNgrams().fit(train_texts).score(gallery.queries, gallery.keys)
-    ranked = [Ranked(NGRAMS, plan.seeds[0], gallery.evaluate(ngrams))]
+    ranked = [_evaluated(gallery, ngrams, NGRAMS, plan.seeds[0])]
     pretrained = _read(training, Encoder(training.reader.model), gallery, reading)
     for name in ("mean", "li"):
         scores = gallery.scores(scorer_of(name), pretrained)
-        ranked.append(Ranked(f"{UNTRAINED}, {name}", plan.seeds[0], gallery.evaluate(scores)))
+        ranked.append(_evaluated(gallery, scores, f"{UNTRAINED}, {name}", plan.seeds[0]))
     for name, seed in plan.runs():
         vectors = _read(training, training.encoder(name, seed), gallery, reading)
         ranked.append(_rank(training, gallery, vectors, name, seed))
         if name == "mean":
             scores = gallery.scores(scorer_of("li"), vectors)
-            ranked.append(Ranked("mean, scored by li", seed, gallery.evaluate(scores)))
+            ranked.append(_evaluated(gallery, scores, "mean, scored by li", seed))
     return ranked
+
+
+def _evaluated(gallery: Gallery, scores: np.ndarray, readout: str, seed: int, *temperatures: float) -> Ranked:
+    published = gallery.evaluate_as_published(scores)
+    return Ranked(readout, seed, gallery.evaluate(scores), published, *temperatures)
 
 
 def _read(training: Training, encoder: Encoder, gallery: Gallery, reading: dict) -> Vectors:
@@ -73,8 +81,7 @@ def _read(training: Training, encoder: Encoder, gallery: Gallery, reading: dict)
 def _rank(training: Training, gallery: Gallery, vectors: Vectors, name: str, seed: int) -> Ranked:
     scorer, temperature = training.plan.scorer(name), training.plan.temperature_of(name)
     terms = scorer.terms(vectors.tokens(range(len(gallery.queries)))).mean().item()
-    per_query = gallery.evaluate(gallery.scores(scorer, vectors))
-    return Ranked(name, seed, per_query, temperature, temperature / terms)
+    return _evaluated(gallery, gallery.scores(scorer, vectors), name, seed, temperature, temperature / terms)
 
 
 def layer_weights(training: Training, name: str = "layerwise") -> pd.DataFrame:
@@ -122,6 +129,18 @@ def ranking_table(ranked: Sequence[Ranked], **resampling) -> pd.DataFrame:
             k: getattr(first[readout], k) for k in ("readout", "temperature", "effective_temperature", "seed")
         }
         tables.append(retrieval_table(runs, **resampling).assign(**about))
+    return pd.concat(tables, ignore_index=True)
+
+
+def conventions_table(ranked: Sequence[Ranked], **resampling) -> pd.DataFrame:
+    """Every metric of every read-out in both conventions: a query's own document out of its ranking, and in it."""
+    first = {one.readout: one for one in reversed(ranked)}
+    tables = []
+    for readout in first:
+        for convention, of_run in (("corrected", "per_query"), ("as_published", "as_published")):
+            runs = [getattr(one, of_run) for one in ranked if one.readout == readout]
+            about = {"readout": readout, "convention": convention, "seed": first[readout].seed}
+            tables.append(retrieval_table(runs, **resampling).assign(**about))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -1,5 +1,6 @@
 """What a scorer's training has brought at one checkpoint: style at every layer, depth of use, retrieval."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,7 +11,7 @@ from readout.authorship.probing import ALL_GROUPS, StyleTexts, mean_states, prob
 from readout.authorship.runs import Training
 from readout.authorship.vectors import read_vectors
 from readout.lenses.probe_scores import R2Accumulator
-from readout.lenses.retrieval import retrieval_table
+from readout.lenses.retrieval_table import retrieval_table
 
 DISCRIMINATING = "mean shift"
 
@@ -33,13 +34,14 @@ def measure(
     triplets: ProbeTexts,
     *,
     max_tokens: int,
-    alpha: float = 1.0,
+    alphas: Sequence[float] = (1.0,),
     **resampling,
 ) -> Checkpoint:
     """Retrieval, probe R2 (mean over groups), and patch profiles, as published and by a mean shift, at one checkpoint.
 
     Rows: R@20 and the other retrieval metrics; R2 of every layer; rank recovery and consolidation of the published
-    operation; recovery ratio of the mean shift on pairs of equal length.
+    operation; recovery ratio of the mean shift on pairs of equal length. alphas: penalties of the probes, see
+    `probe_style`.
     """
     encoder, scorer = training.encoder(name, training.plan.seeds[0], step), training.plan.scorer(name)
     tokenizer, reading = (
@@ -49,7 +51,7 @@ def measure(
     vectors = read_vectors(encoder, tokenizer, gallery.texts, **reading)
     found = retrieval_table([gallery.evaluate(gallery.scores(scorer, vectors))], **resampling)
     sites, states = mean_states(encoder.backbone, tokenizer, texts.read, **reading)
-    style = probe_style(states, texts, [alpha])
+    style = probe_style(states, texts, alphas)
     read = style_table(sites, style, **resampling)
     published = patch_scores(encoder, scorer, triplets, ALL_POSITIONS, precision=training.precision)
     shifted = patch_scores(

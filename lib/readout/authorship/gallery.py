@@ -8,7 +8,7 @@ from datasets import Dataset
 from jaxtyping import Float
 
 from readout.authorship.vectors import Vectors
-from readout.lenses.retrieval import PerQuery, retrieval
+from readout.lenses.retrieval import PerQuery, retrieval, retrieval_as_published
 from readout.scorers import Scorer
 
 BLOCK = 64  # texts compared at a time: their padded vectors are a few megabytes
@@ -73,3 +73,7 @@ class Gallery:
         return retrieval(
             scores, self.query_sets, self.key_sets, self.query_documents, self.key_documents, self.positive
         )
+
+    def evaluate_as_published(self, scores: Float[np.ndarray, "query key"]) -> PerQuery:
+        """The same with the keys of a query's own document left in its ranking."""
+        return retrieval_as_published(scores, self.query_sets, self.key_sets, self.positive)

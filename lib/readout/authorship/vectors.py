@@ -1,4 +1,4 @@
-"""Token vectors of many texts, from one reading that serves other consumers too."""
+"""Token vectors of many texts, as a scorer compares them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from readout.errors import ParameterError
 from readout.scorers import Tokens, skip_list
-from readout.states import Consumer, Reading, Site, read
+from readout.states import Reading, Site, read
 from readout.training import Encoder
 
 
@@ -82,46 +82,26 @@ def read_vectors(
     *,
     max_tokens: int = 128,
     precision: str = "float32",
-    consumers: Sequence[Consumer] = (),
     exit_layer: int | None = None,
     progress: bool = False,
 ) -> Vectors:
-    """Token vectors of `texts`, in one pass; `consumers` see every raw site of the same pass. See `TokenVectors`.
+    """Token vectors of `texts`, in one pass. See `TokenVectors`.
 
     Raises what `read` raises.
     """
     vectors = TokenVectors(encoder, len(texts), exit_layer)
-    norms = tuple(dict.fromkeys([*(["raw"] if consumers else []), encoder.norm]))
     reading = read(
         encoder.backbone,
         tokenizer,
         texts,
-        [vectors, *(RawSites(consumer) for consumer in consumers)],
-        norms=norms,
-        layers=None if consumers else vectors.layers,
+        [vectors],
+        norms=(encoder.norm,),
+        layers=vectors.layers,
         max_tokens=max_tokens,
         precision=precision,
         progress=progress,
     )
     return Vectors(vectors.texts(), content_flags(tokenizer, texts, max_tokens), reading, encoder.device)
-
-
-@dataclass(frozen=True)
-class RawSites:
-    """Hands a consumer the raw sites only."""
-
-    consumer: Consumer
-
-    def update(
-        self,
-        site: Site,
-        states: Float[Tensor, "text token dim"],
-        mask: Bool[Tensor, "text token"],
-        rows: Int[Tensor, " text"],
-    ) -> None:
-        """Passes the call on where the site is raw."""
-        if site.norm == "raw":
-            self.consumer.update(site, states, mask, rows)
 
 
 def content_flags(

@@ -52,7 +52,7 @@ def _style_change(
 ) -> dict[str, float]:
     """R2 of all groups at the end less that at the start, at mid-depth, where it changed most."""
     changes = []
-    for name in {name for name, _ in style}:
+    for name in dict.fromkeys(name for name, _ in style):
         last, first = (style[name, step] for step in (max(steps), min(steps)))
         middle = len(last) // 2
         labels = ["all groups"] * len(last[middle].names)

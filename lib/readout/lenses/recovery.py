@@ -2,7 +2,8 @@
 
 For a triplet of anchor, clean text p and corrupted text n: s_clean = s(a, p), s_corrupt = s(a, n), and s_patched(l)
 the score of n with p's states put in at layer l. A triplet is *eligible* where s_clean > s_corrupt + 1e-8; the
-others are failures of the scorer or ties, have no recovery, and are counted. Sensitivity is over all triplets.
+others are failures of the scorer or ties, have no recovery, and are counted; where none is eligible, recovery is NaN.
+Sensitivity is over all triplets.
 
 Every statistic here is a mean of triplets with weights `[resample text]`: one row of ones is the sample itself,
 further rows say how often each triplet counts in a resample of whole author-sets.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Num
 
-from readout.errors import NonFiniteError, ParameterError, TooFewError
+from readout.errors import NonFiniteError, ParameterError
 
 TIE = 1e-8
 
@@ -27,8 +28,8 @@ Curve = Float[np.ndarray, "_ _"]
 class PatchScores:
     """The scores of all triplets; `patched` holds one row for each of `layers`, in order of depth.
 
-    Raises ParameterError where the numbers of triplets or layers differ or layers are out of order, NonFiniteError
-    for NaN or infinite scores, and TooFewError where no triplet is eligible.
+    Raises ParameterError where the numbers of triplets or layers differ or layers are out of order, and NonFiniteError
+    for NaN or infinite scores.
 
     >>> scores = PatchScores(np.array([3.0, 1.0]), np.array([1.0, 2.0]), np.array([[2.0, 2.0]]), layers=[0])
     >>> scores.eligible
@@ -52,8 +53,6 @@ class PatchScores:
         for name in ("clean", "corrupt", "patched"):
             if not np.isfinite(getattr(self, name)).all():
                 raise NonFiniteError(f"{name}: holds NaN or infinite scores")
-        if not self.eligible.any():
-            raise TooFewError("clean: no triplet scores higher than its corrupted text, so none can recover")
 
     @property
     def eligible(self) -> Bool[np.ndarray, "text"]:

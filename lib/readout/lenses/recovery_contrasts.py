@@ -54,14 +54,19 @@ def consolidation_shift(first: PatchScores, second: PatchScores, weights: Weight
 
 
 def centre_shift(first: PatchScores, second: PatchScores, weights: Weights) -> Number:
-    """How much deeper the centre of the first scorer's recovery lies: depth averaged with recovery as weight."""
+    """How much deeper the centre of the first scorer's recovery lies: depth averaged with recovery as weight.
+
+    Over the layers below the last: there a mean shift gives mean pooling the clean vector itself, for any model.
+    Recoveries below 0 count as 0; undefined where no layer recovers anything.
+    """
     return _centre(first, weights) - _centre(second, weights)
 
 
 def _centre(scores: PatchScores, weights: Weights) -> Number:
-    depth = np.array(scores.layers)[:, None] / max(scores.layers)
-    gained = np.clip(recovery_ratio(scores, weights), 0, None)
-    return (depth * gained).sum(axis=0) / gained.sum(axis=0)
+    depth = np.array(scores.layers[:-1])[:, None] / max(scores.layers)
+    gained = np.clip(recovery_ratio(scores, weights)[:-1], 0, None)
+    total = gained.sum(axis=0)
+    return np.divide((depth * gained).sum(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
 
 
 def sensitivity_log_ratio(first: PatchScores, second: PatchScores, weights: Weights) -> Number:
@@ -100,7 +105,7 @@ def depth_claims(
     inner: Sequence[str],
     **resampling,
 ) -> dict[str, dict[str, float]]:
-    """The estimates behind the claims on depth; those that are undefined here are left out.
+    """The estimates behind the claims on depth; those that are undefined here, or of an empty tier, are left out.
 
     published: by scorer and tier; identical: by scorer, pairs of equal length; partial: by scorer and intervention.
     authors, inner: the author-sets of the triplets of each tier, and of those of the last two.
@@ -109,21 +114,21 @@ def depth_claims(
     def of(statistic: Callable, *scores: PatchScores, sets: Sequence[str]) -> dict[str, float] | None:
         return patch_contrast(statistic, *scores, author_sets=sets, **resampling)
 
-    def tier_a(statistic: Callable, *names: str) -> dict[str, float] | None:
-        return of(statistic, *(published[name, "A"] for name in names), sets=authors["A"])
+    def in_tier(tier: str, statistic: Callable, *names: str) -> dict[str, float] | None:
+        if tier not in authors:
+            return None
+        return of(statistic, *(published[name, tier] for name in names), sets=authors[tier])
 
     least = min(identical, key=lambda name: recovery_ratio(identical[name], np.ones((1, len(inner)))).min())
     found = {
         "A-patch-identity": of(lowest_recovery, identical[least], sets=inner),
-        "A-consol-li": tier_a(consolidation_shift, "li", "mean"),
-        "A-consol-pli": tier_a(consolidation_shift, "pli-2", "mean"),
-        "A-rank-mean": tier_a(first_rank_recovery_above_chance, "mean"),
-        "A-sens": tier_a(sensitivity_log_ratio, "li", "mean"),
-        "A-sens-unit": tier_a(sensitivity_log_ratio_in_gaps, "li", "mean"),
+        "A-consol-li": in_tier("A", consolidation_shift, "li", "mean"),
+        "A-consol-pli": in_tier("A", consolidation_shift, "pli-2", "mean"),
+        "A-rank-mean": in_tier("A", first_rank_recovery_above_chance, "mean"),
+        "A-sens": in_tier("A", sensitivity_log_ratio, "li", "mean"),
+        "A-sens-unit": in_tier("A", sensitivity_log_ratio_in_gaps, "li", "mean"),
         "A-tier-b": _hard_tier(published, authors, **resampling),
-        "A-tier-robust": of(
-            failure_difference, published["li", "B"], published["mean", "B"], sets=authors["B"]
-        ),
+        "A-tier-robust": in_tier("B", failure_difference, "li", "mean"),
     }
     for claim, kind in (("A-true-shift", "mean shift"), ("A-true-random", "random positions, 25 %")):
         found[claim] = of(centre_shift, partial["li", kind], partial["mean", kind], sets=inner)
@@ -137,8 +142,10 @@ def _hard_tier(
     n_resamples: int,
     seed: int,
     level: float = 0.95,
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     """Failure rate in tier B less that in tier A, mean over scorers, in the same resamples of author-sets."""
+    if not {"A", "B"} <= authors.keys():
+        return None
     sets = [*authors["A"], *authors["B"]]
     drawn = np.concatenate([np.ones((1, len(sets))), cluster_weights(sets, n_resamples, seed)])
     parts = {"A": drawn[:, : len(authors["A"])], "B": drawn[:, len(authors["A"]) :]}

@@ -76,7 +76,8 @@ def recovery_table(
 
     Columns layer, metric, unit, value, low, high, level, n. Rows: each curve at each layer, and, without a layer,
     consolidation and inflection, the share of resamples in which each exists, the failure rate and counts of
-    triplets. A missing value is a threshold that no layer reaches; counts have no interval.
+    triplets. A missing value is a threshold that no layer reaches; counts have no interval. Without an
+    eligible triplet, what is a mean over those has no row; without any gap, nor has what is in units of it.
     author_sets: one a triplet, of any hashable kind (frozensets). random_negatives: scores of anchors with texts of
     others; given these, `sensitivity_per_sd` is there too, their standard deviation taken as known.
     Time and memory: layers x resamples x triplets and layers x resamples.
@@ -116,13 +117,17 @@ def _check(n_texts: int, author_sets: Sequence[Hashable], level: float, n_resamp
 
 def _curves(scores: PatchScores, random_negatives: np.ndarray | None) -> list[tuple]:
     n_eligible, n_all = int(scores.eligible.sum()), len(scores.clean)
-    curves = [
+    recoveries = [
         ("recovery", "percent", recovery, n_eligible),
         ("recovery_ratio", "percent", recovery_ratio, n_eligible),
         ("rank_recovery", "share", rank_recovery, n_eligible),
-        ("sensitivity", "score", sensitivity, n_all),
-        ("sensitivity_per_gap", "gap", sensitivity_per_gap, n_all),
     ]
+    curves = [
+        *(recoveries if n_eligible else []),
+        ("sensitivity", "score", sensitivity, n_all),
+    ]
+    if not scores.tied.all():
+        curves.append(("sensitivity_per_gap", "gap", sensitivity_per_gap, n_all))
     if random_negatives is None:
         return curves
     if len(random_negatives) < 2 or not (sd := np.std(random_negatives, ddof=1)) > 0:
@@ -144,6 +149,8 @@ def _limits(
 
 def _onsets(scores: PatchScores, sample: Weights, drawn: Weights, level: float) -> list[dict]:
     rows = []
+    if not scores.eligible.any():
+        return rows
     for name, statistic, threshold in (
         ("consolidation", rank_recovery, CONSOLIDATED),
         ("inflection", recovery, INFLECTED),

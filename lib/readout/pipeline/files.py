@@ -1,4 +1,4 @@
-"""Where the project's root is, and how notebooks are read and results are put in place."""
+"""How notebooks are read and results are put in place."""
 
 import json
 import os
@@ -6,18 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from readout.errors import ParameterError
-
-
-def root(start: Path) -> Path:
-    """The project that holds `start`: the nearest folder upwards with a `dvc.yaml`.
-
-    Raises `ParameterError` where there is none.
-    """
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / "dvc.yaml").is_file():
-            return folder
-    raise ParameterError(f"{start}: no dvc.yaml in any folder above; expected a path inside the project")
 
 
 def read_notebook(path: Path) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from typing import Annotated, Any
 import typer
 
 from readout.errors import ParameterError, ReadoutError
-from readout.pipeline.files import code_cells, read_notebook, replace_text, root, source
+from readout.paths import root
+from readout.pipeline.files import code_cells, read_notebook, replace_text, source
 
 PACKAGE = "readout"
 _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

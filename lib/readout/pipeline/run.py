@@ -23,6 +23,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from readout.errors import ParameterError, RunError
+from readout.paths import root
 from readout.pipeline import files, parameters, settings
 from readout.pipeline.fingerprint import differences, fingerprint
 from readout.pipeline.kernel import execute
@@ -59,7 +60,7 @@ def prepare(
     `expected` holds the fingerprint that the code must have: the one that DVC files the results under.
     """
     notebook, output = notebook.resolve(), output.resolve()
-    project = files.root(notebook)
+    project = root(notebook)
     content = files.read_notebook(notebook)
     declared = parameters.of_notebook(content)
     from_config = settings.section(config) if config else {}

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from readout.errors import ParameterError
+from readout.paths import root
 from readout.pipeline import files, parameters, settings
 from readout.pipeline.fingerprint import differences, fingerprint
 
@@ -62,7 +63,7 @@ def main(
 ) -> None:
     """Print one line for each reason that makes STAGE stale, or that it is up to date."""
     try:
-        project = files.root(Path.cwd())
+        project = root(Path.cwd())
         dvc_status = ask_dvc(project)
         known = stages(project, dvc_status)
         if stage and stage not in known:

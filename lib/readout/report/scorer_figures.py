@@ -27,6 +27,8 @@ from readout.report.scorer_style import (
 SMOOTHED = 20  # a point of a smoothed curve is the mean of 1 / 20 of the steps
 FAMILY = {"li-mean": "li"}
 PAPER = {"color": "0.15", "marker": "D", "linestyle": "none", "markersize": 6, "markerfacecolor": "none"}
+CONVENTIONS = {"corrected": {}, "as_published": {"markerfacecolor": "none"}}
+WITHOUT_OWN = {"corrected": "own document left out", "as_published": "left in, as published"}
 OURS = {"color": "0.15", "marker": "o", "linestyle": "none", "markersize": 4.5}
 
 
@@ -107,6 +109,29 @@ def _dots(ax: Axes, rows: pd.DataFrame, readouts: list[str]) -> None:
     ax.set_yticks(range(len(readouts)), [look_of(readout).label for readout in readouts])
     ax.set_ylim(len(readouts) - 0.5, -0.5)
     ax.set_xlim(left=0)
+
+
+def retrieval_conventions(table: pd.DataFrame) -> Figure:
+    """What leaving texts of the query's own document in its ranking, as the public code does, adds to R@20."""
+    rows = select(table, metric="R@20")
+    readouts = names(rows["readout"])
+    figure, axes, strip = panels(1, 1, 0.6 + 0.3 * len(readouts))
+    ax = axes.flat[0]
+    for shift, (convention, filled) in zip((-0.12, 0.12), CONVENTIONS.items(), strict=True):
+        for y, readout in enumerate(readouts):
+            one = rows[(rows["readout"] == readout) & (rows["convention"] == convention)].iloc[0]
+            dot(ax, y + shift, one, across=True, **look_of(readout).point, **filled)
+    ax.set_yticks(range(len(readouts)), [look_of(readout).label for readout in readouts])
+    ax.set_ylim(len(readouts) - 0.5, -0.5)
+    ax.set_xlim(left=0)
+    ax.set_xlabel("R@20")
+    key(strip, {label: OURS | CONVENTIONS[name] for name, label in WITHOUT_OWN.items()})
+    means = rows.pivot(index="readout", columns="convention", values="value")
+    added = (means["as_published"] - means["corrected"]).sort_values()
+    ends = (f"{value:+.3f} for {look_of(name).label}" for name, value in (added.iloc[[0, -1]]).items())
+    finding(figure, f"Texts of the query's own document in its ranking change R@20 by {' to '.join(ends)}")
+    note(figure, sampling(rows, "queries", "bars"))
+    return figure
 
 
 def _stated(row: pd.Series) -> str:
@@ -203,6 +228,7 @@ def layer_weights(table: pd.DataFrame) -> Figure:
 DRAWINGS = {
     "loss": loss,
     "retrieval": retrieval,
+    "retrieval-conventions": retrieval_conventions,
     "temperature": temperature,
     "patch-length": patch_length,
     "layer-weights": layer_weights,

