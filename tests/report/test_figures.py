@@ -11,6 +11,7 @@ from readout.errors import ReadoutError
 from readout.report import figures
 from readout.report.quality_figures import METRICS
 
+from .alignment_tables import TABLES as ALIGNMENT_TABLES
 from .scorer_tables import TABLES as SCORER_TABLES
 
 
@@ -69,7 +70,7 @@ def test_redrawn_from_the_csv_alone_with_the_same_bytes(tmp_path, name):
 
 
 def test_every_kind_has_a_toy_table():
-    assert {n.split("--")[0] for n in [*TABLES, *SCORER_TABLES]} == set(figures.drawings())
+    assert {n.split("--")[0] for n in [*TABLES, *SCORER_TABLES, *ALIGNMENT_TABLES]} == set(figures.drawings())
 
 
 def test_each_curve_of_the_quality_figure_is_on_its_panel():

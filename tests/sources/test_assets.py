@@ -38,7 +38,7 @@ def test_the_registry_of_the_project_is_valid_and_pins_every_package():
         ({"sha256": None}, "field 'sha256' is missing"),
         ({"colour": "red"}, "field 'colour' is unknown"),
         ({"revision": "a" * 40}, "field 'revision' is unknown for source 'pypi'"),
-        ({"source": "ftp"}, "source is 'ftp'; it must be 'pypi' or 'hub'"),
+        ({"source": "ftp"}, "source is 'ftp'; it must be 'pypi', 'sdist' or 'hub'"),
         ({"source": None}, "source is None"),
         ({"sha256": "abc"}, "sha256 is 'abc'; it must be 64 hex digits"),
         ({"kind": "picture"}, "kind is 'picture'; it must be 'model' or 'data'"),

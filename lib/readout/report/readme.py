@@ -19,7 +19,11 @@ STAGES = {
     "probe": "authorship/probe",
     "patch": "authorship/patch",
     "dynamics": "authorship/dynamics",
+    "generate": "tokens/generate",
+    "align": "tokens/align",
 }
+WITHOUT_CLAIMS = {"generate"}
+"""Stages that only make what others judge."""
 STEPS = {
     "setup": "`make setup`, once: environment and assets",
     "tiny": "all stages of the profile `tiny`",
@@ -32,6 +36,8 @@ def claims(project: Path) -> str:
     """What the laptop profile says about each claim, a table for each notebook."""
     parts = []
     for stage, notebook in STAGES.items():
+        if stage in WITHOUT_CLAIMS:
+            continue
         table = pd.read_csv(project / "figures" / "laptop" / stage / "claims.csv", keep_default_na=False)
         rows = [(r.statement, r.paper, r.here, r.unit, r.n, f"**{r.verdict}**") for r in table.itertuples()]
         shown = _markdown(["claim", "paper", "here", "unit", "n", "verdict"], rows)

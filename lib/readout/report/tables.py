@@ -21,6 +21,8 @@ COLUMNS = {
     "model": "the model's name",
     "weights": "pretrained or random",
     "data": "the corpus",
+    "domain": "captions, problems or proteins",
+    "target": "what states are aligned with",
     "site": "embedding, block l or final",
     "layer": "index of the site, 0 to L",
     "depth": "layer / L",
@@ -29,6 +31,16 @@ COLUMNS = {
     "token": "index of a generated token, from 1",
     "step": "training step",
     "readout": "how states are read out: the scorer, or how they become one vector",
+    "estimator": "which measure of alignment",
+    "segments": "parts that a generation is cut into",
+    "w1": "weight of the first third",
+    "w2": "weight of the middle third",
+    "w3": "weight of the last third",
+    "phrase": "what was put into the answer",
+    "phase": "preamble, repetition or content",
+    "wording": "how a caption is worded",
+    "words": "mean number of words of a caption",
+    "stop": "how a generation ended: eos or length",
     "temperature": "what scores were divided by in training",
     "effective_temperature": "the same, divided by the number of cosines that a score sums",
     "group": "group of style features",
@@ -76,6 +88,18 @@ def write_table(table: pd.DataFrame, path: Path, provenance: dict) -> pd.DataFra
         raise ReadoutError(
             f"table {path.name}: a row has no value; undefined results are left out and counted in n"
         )
+    _write_both(table, path, provenance)
+    return table
+
+
+def write_texts(texts: pd.DataFrame, path: Path, provenance: dict) -> None:
+    """Write a table of generated texts, one row a text, beside its provenance record; no schema of numbers applies."""
+    from readout.report.provenance import digest
+
+    _write_both(texts.assign(provenance=digest(provenance)), path, provenance)
+
+
+def _write_both(table: pd.DataFrame, path: Path, provenance: dict) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     record = path.with_suffix(".json")
     for target, write in (
@@ -88,7 +112,6 @@ def write_table(table: pd.DataFrame, path: Path, provenance: dict) -> pd.DataFra
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
-    return table
 
 
 def read_table(path: Path) -> pd.DataFrame:

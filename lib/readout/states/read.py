@@ -84,21 +84,47 @@ def read(
     >>> tuple(pool.states().shape)
     (3, 2, 4)
     """
-    _check_numbers(max_tokens=max_tokens, batch_size=batch_size)
-    stream, used = ResidualStream(model), resolve_precision(precision, model)
-    stream.sites(norms, layers)  # refuses wrong ones before any work
+    _check_numbers(max_tokens=max_tokens)
+    ResidualStream(model).sites(norms, layers)  # refuses wrong ones before any work
     encoded, n_truncated = _encode(tokenizer, texts, max_tokens)
-    _check_vocabulary(model, encoded)
-    n_tokens = sum(map(len, encoded))
+    options = {"norms": norms, "layers": layers, "batch_size": batch_size, "progress": progress}
+    used = read_ids(model, encoded, consumers, pad_id=_pad_id(tokenizer), precision=precision, **options)
+    return Reading(len(texts), sum(map(len, encoded)), n_truncated, used)
+
+
+def read_ids(
+    model: PreTrainedModel,
+    ids: Sequence[Sequence[int]],
+    consumers: Sequence[Consumer],
+    *,
+    pad_id: int = 0,
+    norms: Sequence[Norm] = ("raw",),
+    layers: Sequence[int] | None = None,
+    batch_size: int = 16,
+    precision: Literal["float32", "bfloat16", "auto"] = "float32",
+    progress: bool = False,
+) -> Precision:
+    """`read` for texts that are token ids already, such as a prompt and what a model wrote to it.
+
+    Returns the precision used. Raises as `read` does. pad_id: any token of the vocabulary, since the mask hides it.
+    """
+    _check_numbers(batch_size=batch_size)
+    stream, used = ResidualStream(model), resolve_precision(precision, model)
+    stream.sites(norms, layers)
+    ids = [list(text) for text in ids]
+    if empty := [index for index, text in enumerate(ids) if not text]:
+        raise TextError(f"ids[{empty[0]}]: has no token; leave it out")
+    _check_vocabulary(model, ids)
+    n_tokens = sum(map(len, ids))
     with (
         progress_bar(n_tokens, what="states", unit="token", shown=progress) as bar,
-        _running(model, used),
+        running(model, used),
     ):
-        for input_ids, mask, rows in _batches(encoded, batch_size, _pad_id(tokenizer), model.device):
+        for input_ids, mask, rows in _batches(ids, batch_size, pad_id, model.device):
             with stream.watch(_deliver(consumers, mask, rows), norms, layers):
                 forward(model, input_ids, mask)
             bar.update(int(mask.sum()))
-    return Reading(len(texts), n_tokens, n_truncated, used)
+    return used
 
 
 def resolve_precision(precision: str, model: PreTrainedModel) -> Precision:
@@ -125,7 +151,8 @@ def _native_bfloat16(device: torch.device) -> bool:
 
 
 @contextmanager
-def _running(model: nn.Module, precision: Precision) -> Iterator[None]:
+def running(model: nn.Module, precision: Precision) -> Iterator[None]:
+    """Evaluation mode, no gradients and the precision, inside the `with`; modes come back after it."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     # One autocast around all batches casts each weight once. no_grad rather than inference_mode: tensors that a

@@ -1,0 +1,130 @@
+"""Reading back: one teacher-forced pass over prompt and generation, and whose state each position holds.
+
+Two conventions are in use. The state *at* generated token t is what the model holds after it has read the token; the
+state that *predicts* it stands one position earlier, at the prompt's last token for t = 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from readout.errors import ParameterError
+from readout.generation.sample import Generated
+from readout.states.read import Norm, Precision, read_ids
+from readout.states.sites import Site
+
+
+@runtime_checkable
+class GeneratedConsumer(Protocol):
+    """What `read_generated` hands states to: called once per batch and site, in order of depth within a batch."""
+
+    def update(
+        self,
+        site: Site,
+        states: Float[Tensor, "text token dim"],
+        prompt: Bool[Tensor, "text token"],
+        generated: Bool[Tensor, "text token"],
+        rows: Int[Tensor, " text"],
+    ) -> None:
+        """prompt, generated: masks of the positions whose states are meant; rows: the texts' places, on the CPU."""
+
+
+def read_generated(
+    model: PreTrainedModel,
+    samples: Sequence[Generated],
+    prompts: Sequence[Sequence[int]],
+    consumers: Sequence[GeneratedConsumer],
+    *,
+    norms: Sequence[Norm] = ("final",),
+    layers: Sequence[int] | None = None,
+    batch_size: int = 16,
+    precision: Literal["float32", "bfloat16", "auto"] = "float32",
+    progress: bool = False,
+) -> Precision:
+    """The states *at* the prompt's tokens and *at* the generated tokens, at every site, to every consumer.
+
+    Samples are batched by length and padded on the right; neither moves a state beyond rounding. norms, layers: see
+    `ResidualStream.sites`; the default is what the final norm makes of each layer. Time is one forward pass; memory
+    one batch, plus what the consumers keep. Returns the precision used.
+
+    Raises ParameterError where samples and prompts do not pair up, and what `read` raises.
+
+    >>> from transformers import LlamaConfig, LlamaModel
+    >>> sizes = {"hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
+    >>> class Show:
+    ...     def update(self, site, states, prompt, generated, rows):
+    ...         print(site.name, prompt.int().tolist(), generated.int().tolist())
+    >>> model, sample = LlamaModel(LlamaConfig(vocab_size=9, **sizes)), Generated("x", 0, (5, 6), "", "length")
+    >>> read_generated(model, [sample], [[3, 4]], [Show()], layers=[1])
+    final [[1, 1, 0, 0]] [[0, 0, 1, 1]]
+    'float32'
+    >>> read_predicting(model, [sample], [[3, 4]], [Show()], layers=[1])
+    final [[1, 1, 0, 0]] [[0, 1, 1, 0]]
+    'float32'
+    """
+    options = {"norms": norms, "layers": layers, "batch_size": batch_size, "precision": precision}
+    return _read(model, samples, prompts, consumers, 0, **options, progress=progress)
+
+
+def read_predicting(
+    model: PreTrainedModel,
+    samples: Sequence[Generated],
+    prompts: Sequence[Sequence[int]],
+    consumers: Sequence[GeneratedConsumer],
+    *,
+    norms: Sequence[Norm] = ("final",),
+    layers: Sequence[int] | None = None,
+    batch_size: int = 16,
+    precision: Literal["float32", "bfloat16", "auto"] = "float32",
+    progress: bool = False,
+) -> Precision:
+    """As `read_generated`, with the state that *predicts* each generated token in place of the state at it.
+
+    The mask of the generated tokens moves one position to the left, onto the prompt's last token; that of the prompt
+    stays. This is what arXiv 2610.09411 pools.
+    """
+    options = {"norms": norms, "layers": layers, "batch_size": batch_size, "precision": precision}
+    return _read(model, samples, prompts, consumers, 1, **options, progress=progress)
+
+
+@dataclass
+class _Split:
+    """A consumer of `read_ids` that tells the prompt's positions from the generation's."""
+
+    consumers: Sequence[GeneratedConsumer]
+    starts: Int[Tensor, " text"]
+    shift: int
+
+    def update(
+        self,
+        site: Site,
+        states: Float[Tensor, "text token dim"],
+        mask: Bool[Tensor, "text token"],
+        rows: Int[Tensor, " text"],
+    ) -> None:
+        counted = mask.long().cumsum(dim=1) - 1
+        starts, lengths = self.starts.to(mask.device)[rows, None], mask.sum(dim=1, keepdim=True)
+        prompt = mask & (counted < starts)
+        generated = mask & (counted >= starts - self.shift) & (counted < lengths - self.shift)
+        for consumer in self.consumers:
+            consumer.update(site, states, prompt, generated, rows)
+
+
+def _read(
+    model: PreTrainedModel,
+    samples: Sequence[Generated],
+    prompts: Sequence[Sequence[int]],
+    consumers: Sequence[GeneratedConsumer],
+    shift: int,
+    **options,
+) -> Precision:
+    if len(samples) != len(prompts):
+        raise ParameterError(f"samples: {len(samples)} for {len(prompts)} prompts; give one each")
+    ids = [[*prompt, *sample.tokens] for prompt, sample in zip(prompts, samples, strict=True)]
+    starts = torch.tensor([len(prompt) for prompt in prompts])
+    return read_ids(model, ids, [_Split(consumers, starts, shift)], **options)

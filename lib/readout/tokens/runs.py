@@ -1,0 +1,315 @@
+"""What is generated, under which conditions, and where it lies: the plan that `generate` and `align` share."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from readout.errors import ParameterError
+from readout.generation.attention import attention_pooled
+from readout.generation.prompts import Prompt, ask
+from readout.generation.sample import Generated
+from readout.generation.sampling import Sampling
+from readout.generation.shards import Plan as ShardPlan
+from readout.paths import folders, root
+from readout.pipeline.files import replace_text
+from readout.sources.models import Reader, load_causal, load_model
+from readout.states import Site, resolve_precision
+from readout.tokens.domains import (
+    Domain,
+    caption_domain,
+    load_domain,
+    problem_domain,
+    protein_domain,
+    save_domain,
+)
+from readout.tokens.measures import Answers
+from readout.tokens.phases import PHASES, phases
+from readout.tokens.store import Written, write
+from readout.training.checkpoints import content_address
+
+DOMAINS = ("captions", "problems", "proteins")
+RECALL = "Let me recall what I know"
+CONTROLS = ("Let me think about it now", "Here is the answer to it")
+"""Injected phrases: the paper's, and two of as many words that recall nothing."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes, model and sampling of both stages; the defaults are the tiny profile. See `tokens/generate` for units."""
+
+    model: str = "smollm2-135m-instruct"
+    reader: str = "all-minilm-l6-v2"
+    encoder: str = "efficientnet-lite0"
+    captions: str = "openmoji"
+    problems: Sequence[str] = ("champ",)
+    n_captions: int = 16
+    n_problems: int = 8
+    n_proteins: int = 8
+    n_controls: int = 8
+    seeds: Sequence[int] = (0, 1)
+    max_new_tokens: int = 8
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    thinking: bool = True
+    layers: Sequence[int] = (15, 30)
+    batch_size: int = 8
+    precision: str = "float32"
+
+    def __post_init__(self):
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), list):
+                object.__setattr__(self, field.name, tuple(value))
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ParameterError(f"seeds = {list(self.seeds)}: name at least one, each once")
+
+    @property
+    def corpora(self) -> dict[str, str]:
+        """What the items of each domain come from."""
+        return {"captions": self.captions, "problems": " + ".join(self.problems), "proteins": "PDB"}
+
+
+class Study:
+    """The generations of a plan: `answers` gives those of a domain and condition, written if they are not there yet."""
+
+    def __init__(self, plan: Plan, store: Path | None = None):
+        self.plan = plan
+        self.store = store or root() / "results" / "generations"
+
+    @cached_property
+    def reader(self) -> Reader:
+        """The model that writes."""
+        return load_causal(self.plan.model)
+
+    @cached_property
+    def other(self) -> Reader:
+        """A model that only reads."""
+        return load_model(self.plan.reader)
+
+    @cached_property
+    def precision(self) -> str:
+        """What `precision` comes down to on this machine."""
+        return resolve_precision(self.plan.precision, self.reader.model)
+
+    @cached_property
+    def layers(self) -> list[int]:
+        """The layers whose tokens are kept, the last one among them."""
+        return sorted({*self.plan.layers, self.reader.n_layers})
+
+    @property
+    def final(self) -> Site:
+        """What the model gives out."""
+        return Site(self.reader.n_layers, self.reader.n_layers, "final")
+
+    @cached_property
+    def sampling(self) -> Sampling:
+        """The checkpoint's own sampling, with what the plan says instead."""
+        own = Sampling.of_checkpoint(self.reader.model)
+        given = {name: getattr(self.plan, name) for name in ("temperature", "top_p", "top_k")}
+        return Sampling(**asdict(own) | {name: value for name, value in given.items() if value is not None})
+
+    def domain(self, name: str) -> Domain:
+        """The items of a domain with their targets, which are read once and kept in the store.
+
+        Raises ParameterError for an unknown domain.
+        """
+        if name not in DOMAINS:
+            raise ParameterError(f"domain {name!r}: expected one of {', '.join(DOMAINS)}")
+        path = self.store / f"{name}-{content_address(self._about(name))}.safetensors"
+        if not path.exists():
+            save_domain(self._domain(name), path)
+        return load_domain(path)
+
+    def _domain(self, name: str) -> Domain:
+        plan, reading = self.plan, {"precision": self.precision, "progress": True}
+        if name == "captions":
+            return caption_domain(plan.n_captions, corpus=plan.captions, encoder=plan.encoder)
+        if name == "problems":
+            return problem_domain(
+                plan.n_problems, [self.other, self.reader], corpora=plan.problems, **reading
+            )
+        return protein_domain(plan.n_proteins)
+
+    def _about(self, name: str) -> dict:
+        """What decides the items of a domain and their targets, code aside."""
+        plan = self.plan
+        if name == "captions":
+            return {"n": plan.n_captions, "corpus": plan.captions, "encoder": plan.encoder}
+        if name == "proteins":
+            return {"n": plan.n_proteins}
+        readers = [self.other.digest, self.reader.digest]
+        return {
+            "n": plan.n_problems,
+            "corpora": plan.problems,
+            "readers": readers,
+            "precision": self.precision,
+        }
+
+    def prompts(self, domain: Domain) -> list[Prompt]:
+        """The domain's prompt about each of its items."""
+        tokenizer, thinking = self.reader.tokenizer, self.plan.thinking
+        return [ask(tokenizer, domain.prompt, text, thinking=thinking) for text in domain.texts]
+
+    def written(self, domain: Domain, *, seed: int, layers: Sequence[int] | None = None) -> Written:
+        """What the model writes about each item; with states of its tokens at `layers`, by default the last."""
+        return self._write(domain, self.prompts(domain), seed, layers, what=f"{domain.name}, seed {seed}")
+
+    def all_seeds(self, domain: Domain) -> list[Written]:
+        """`written` for every seed of the plan; the first with the states of its tokens at all of `layers`."""
+        first, *others = self.plan.seeds
+        start = self.written(domain, seed=first, layers=self.layers)
+        return [start, *(self.written(domain, seed=seed) for seed in others)]
+
+    def read(
+        self, domain: Domain, name: str, texts: Sequence[Sequence[int]], *, bare: bool = False
+    ) -> Written:
+        """Given continuations of the domain's prompts, or of a start token alone (`bare`), read and not written."""
+        tokenizer = self.reader.tokenizer
+        start = next(i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if i is not None)
+        prompts = [Prompt((start,), 0, 1)] * len(domain) if bare else self.prompts(domain)
+        return self._write(domain, prompts, 0, None, given=texts, what=name)
+
+    def injected(self, domain: Domain, phrase: str, begun: Sequence[Sequence[int]], n_after: int) -> Written:
+        """Answers that begin with `begun`, go on with a phrase, and then for `n_after` tokens as the model likes.
+
+        Their tokens are those of the phrase and what follows.
+        """
+        added = self.reader.tokenizer(f" {phrase}", add_special_tokens=False)["input_ids"]
+        prompts = self.prompts(domain)
+        led = [_longer(p, [*b, *added]) for p, b in zip(prompts, begun, strict=True)]
+        first = self._write(domain, led, 0, None, n_tokens=n_after, what=phrase)
+        after = [[*added, *tokens] for tokens in first.tokens]
+        kept = [_longer(p, b) for p, b in zip(prompts, begun, strict=True)]
+        return self._write(domain, kept, 0, None, given=after, n_tokens=n_after + len(added), what=phrase)
+
+    def answers(
+        self,
+        domain: Domain,
+        written: Written,
+        target: str,
+        rows: torch.Tensor | None = None,
+        *,
+        site: Site | None = None,
+        attention: bool = False,
+    ) -> Answers:
+        """The states of some samples (by default all with content) beside their targets.
+
+        site: by default the final one. attention: pool by the model's attention too, which reads the samples again.
+        """
+        rows = written.has_content if rows is None else rows
+        site = site or self.final
+        names = {"mean": "prompt_mean", "text mean": "caption_mean", "last": "prompt_last"}
+        states, mask = written.states(site)[rows], written.mask[rows]
+        longest = int(mask.sum(dim=1).max())
+        return Answers(
+            states[:, :longest],
+            mask[:, :longest],
+            {name: written.pooled(site, pooling)[rows] for name, pooling in names.items()},
+            domain.targets[target][rows].double(),
+            self._attended(domain, written)[rows].double() if attention else None,
+        )
+
+    def of_seeds(
+        self, domain: Domain, written: Sequence[Written], target: str, rows: torch.Tensor
+    ) -> list[Answers]:
+        """`answers` of several decoding seeds on the same items; of captions the first with the attention pooling."""
+        attention = domain.name == "captions"
+        return [
+            self.answers(domain, one, target, rows, attention=attention and one is written[0])
+            for one in written
+        ]
+
+    @cached_property
+    def phrase_lengths(self) -> dict[str, int]:
+        """How many tokens each injected phrase has."""
+        encode = self.reader.tokenizer
+        return {p: len(encode(f" {p}", add_special_tokens=False)["input_ids"]) for p in (RECALL, *CONTROLS)}
+
+    def by_site(self, domain: Domain, written: Written, target: str) -> dict[Site, Answers]:
+        """`answers` at every layer whose tokens were kept, after the final norm, from the lowest up."""
+        sites = [Site(layer, self.reader.n_layers, "final") for layer in self.layers]
+        return {site: self.answers(domain, written, target, site=site) for site in sites}
+
+    def phases(self, domain: Domain, written: Written) -> np.ndarray:
+        """The phase of every token of the samples with content."""
+        rows = written.has_content.nonzero()[:, 0].tolist()
+        prompts, tokens = self.prompts(domain), written.tokens
+        own = [prompts[row].ids[prompts[row].start : prompts[row].stop] for row in rows]
+        return phases([tokens[row] for row in rows], own)
+
+    def marked(self, domain: Domain, written: Written, row: int) -> str:
+        """One text with its tokens of preamble in (round) and of repetition in [square] brackets, escaped."""
+        marks = {"preamble": "({})", "repetition": "[{}]", "content": "{}"}
+        rows, found = written.has_content.nonzero()[:, 0].tolist(), self.phases(domain, written)
+        pieces = (self.reader.tokenizer.decode([token]) for token in written.tokens[rows[row]])
+        said = (marks[PHASES[p]].format(piece) for piece, p in zip(pieces, found[row], strict=False))
+        return repr("".join(said))
+
+    def _attended(self, domain: Domain, written: Written) -> torch.Tensor:
+        columns = (written.table[name] for name in ("id", "seed", "text", "stop"))
+        samples = [
+            Generated(id, int(seed), tuple(tokens), text, stop)
+            for tokens, id, seed, text, stop in zip(written.tokens, *columns, strict=True)
+        ]
+        prompts = [prompt.ids for prompt in self.prompts(domain)]
+        options = {"batch_size": self.plan.batch_size, "precision": self.precision}
+        return attention_pooled(self.reader.model, samples, prompts, **options)
+
+    def _write(
+        self,
+        domain: Domain,
+        prompts: Sequence[Prompt],
+        seed: int,
+        layers: Sequence[int] | None,
+        *,
+        n_tokens: int | None = None,
+        **options,
+    ) -> Written:
+        layers = tuple(layers or [self.reader.n_layers])
+        shards = ShardPlan(
+            self.sampling,
+            n_tokens or self.plan.max_new_tokens,
+            layers=layers,
+            token_layers=layers,
+            dtype="float32",
+            batch_size=self.plan.batch_size,
+            precision=self.precision,
+        )
+        return write(self.reader, prompts, domain.ids, shards, self.store, seed=seed, **options)
+
+
+def common(written: Sequence[Written]) -> torch.Tensor:
+    """The items to which every one of some runs has written something."""
+    return torch.stack([one.has_content for one in written]).all(dim=0)
+
+
+def _longer(prompt: Prompt, tokens: Sequence[int]) -> Prompt:
+    return Prompt((*prompt.ids, *tokens), prompt.start, prompt.stop)
+
+
+def write_plan(plan: Plan, profile: str, texts: str) -> None:
+    """Leave the plan, and the digest of all that was written, for the stage that reads it."""
+    path = folders(profile, "generate")[0] / "plan.json"
+    replace_text(path, json.dumps({"plan": asdict(plan), "texts": texts}, indent=1, sort_keys=True) + "\n")
+
+
+def read_plan(profile: str) -> Plan:
+    """The plan that `generate` left in this profile; in `scratch`, where it may never have run, the default."""
+    path = folders(profile, "generate")[0] / "plan.json"
+    if not path.exists():
+        if profile == "scratch":
+            return Plan()
+        raise ParameterError(f"profile = {profile!r}: run `dvc repro generate@{profile}` first")
+    return Plan(**json.loads(path.read_text(encoding="utf-8"))["plan"])
+
+
+def texts_table(written: dict[str, list[Written]]) -> pd.DataFrame:
+    """Every text with its domain, id, seed, tokens, stop and counts, in one table."""
+    tables = [w.table.drop(columns="key").assign(domain=name) for name, ws in written.items() for w in ws]
+    return pd.concat(tables, ignore_index=True)
