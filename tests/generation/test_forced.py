@@ -52,6 +52,31 @@ def test_each_generated_token_has_the_state_of_its_convention(name, batch_size, 
     assert kept.mask.sum(dim=1).tolist() == [sample.n_tokens for sample in samples]
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "olmo3", "gpt_oss", "mamba"])
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+@pytest.mark.parametrize(("read", "shift"), [(read_generated, 0), (read_predicting, 1)])
+def test_samples_of_one_prompt_share_it_and_have_the_states_of_one_pass(name, batch_size, read, shift):
+    model, (samples, prompts) = tiny(name, "AutoModelForCausalLM"), some_texts()
+    prompts = [prompts[0], prompts[1], prompts[0]]
+    kept, pooled = SegmentStates(3, 4), Pooled([(0, 1)] * 3)
+    read(model, samples, prompts, [kept, pooled], norms=("raw",), layers=[1], batch_size=batch_size)
+    (site,) = kept.sites()
+    for row, (sample, prompt) in enumerate(zip(samples, prompts, strict=True)):
+        alone, alone_pooled = SegmentStates(1, 4), Pooled([(0, 1)])
+        read(model, [sample], [prompt], [alone, alone_pooled], norms=("raw",), layers=[1])
+        assert_close(kept.states(site)[row], alone.states(site)[0], rtol=1e-4, atol=1e-5)
+        for pooling in POOLINGS:
+            found = pooled.states(site, pooling)[row]
+            assert_close(found, alone_pooled.states(site, pooling)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_attention_pooling_is_the_same_where_prompts_are_shared():
+    model, (samples, prompts) = tiny("llama", "AutoModelForCausalLM"), some_texts()
+    prompts = [prompts[0], prompts[1], prompts[0]]
+    alone = [attention_pooled(model, [s], [p])[0] for s, p in zip(samples, prompts, strict=True)]
+    assert_close(attention_pooled(model, samples, prompts), torch.stack(alone), rtol=1e-4, atol=1e-5)
+
+
 def test_the_state_that_predicts_gives_the_models_next_token():
     model, (samples, prompts) = tiny("llama", "AutoModelForCausalLM"), some_texts()
     kept = SegmentStates(len(samples), 4)

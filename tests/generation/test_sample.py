@@ -53,6 +53,13 @@ def test_company_changes_no_token(name, precision):
         assert again == expected
 
 
+@pytest.mark.parametrize("name", CAUSAL)
+def test_seeds_share_the_prompt_and_change_nothing(name):
+    model, prompts = causal(name), some_prompts()
+    expected = [written(model, prompts, seed=seed) for seed in (3, 1, 2)]
+    assert written(model, prompts, seed=(3, 1, 2)) == [sample for one in expected for sample in one]
+
+
 @pytest.mark.assets
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_company_changes_no_token_of_the_real_model(precision):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from readout.errors import AssetError, ParameterError
+from readout.errors import AssetError, ParameterError, TooFewError
 from readout.generation import shards
 from readout.generation.collect import POOLINGS, SegmentStates
 from readout.generation.forced import read_generated
@@ -107,7 +107,7 @@ def test_a_killed_run_redoes_one_shard_at_most_and_gives_the_same(reader, tmp_pa
 def test_given_continuations_are_read_in_place_of_what_the_model_writes(reader, tmp_path, made):
     (prompts, ids), given = some_prompts(reader, 2), [[7, 8, 9], [10]]
     write_shards(reader, prompts, ids, PLAN, tmp_path)
-    folder = write_shards(reader, prompts, ids, PLAN, tmp_path, given=given)
+    folder = write_shards(reader, prompts, ids, PLAN, tmp_path, seed=(), given={"other": given})
     assert len(made) == 1
     keys = sample_keys(ids, prompts, 0, given)
     stored = open_shards(folder).having(keys)
@@ -117,6 +117,36 @@ def test_given_continuations_are_read_in_place_of_what_the_model_writes(reader, 
     kept = SegmentStates(2, 5)
     read_generated(reader.model, samples, [p.ids for p in prompts], [kept], layers=[N_LAYERS])
     assert_close(stored.states(FINAL)[stored.rows(keys)], kept.states(FINAL), rtol=1e-4, atol=1e-5)
+
+
+def test_seeds_and_what_is_given_share_a_shard_and_are_those_of_separate_runs(reader, tmp_path, made):
+    (prompts, ids), given = some_prompts(reader, 3), [[7, 8, 9], [10], [11, 12]]
+    plan = Plan(**(vars(PLAN) | {"shard_size": 6}))
+    together = write_shards(reader, prompts, ids, plan, tmp_path / "a", seed=(0, 1), given={"x": given})
+    assert made == [["s0", "s1"], ["s2"]]
+    for seed in (0, 1):
+        apart = write_shards(reader, prompts, ids, plan, tmp_path / "b", seed=seed)
+    write_shards(reader, prompts, ids, plan, tmp_path / "b", seed=(), given={"x": given})
+    one, other = open_shards(together), open_shards(apart)
+    keys = [
+        *sample_keys(ids, prompts, 0),
+        *sample_keys(ids, prompts, 1),
+        *sample_keys(ids, prompts, 0, given),
+    ]
+    rows, rows_apart = one.rows(keys), other.rows(keys)
+    assert one.table().take(rows) == other.table().take(rows_apart)
+    assert_close(one.states(FINAL)[rows], other.states(FINAL)[rows_apart], rtol=1e-4, atol=1e-5)
+    for name in POOLINGS:
+        pairs = (shards.pooled(FINAL, name)[at] for shards, at in ((one, rows), (other, rows_apart)))
+        assert_close(*pairs, rtol=1e-4, atol=1e-5)
+
+
+def test_only_the_seeds_that_lack_are_written(reader, tmp_path, made):
+    prompts, ids = some_prompts(reader, 3)
+    write_shards(reader, prompts[:1], ids[:1], PLAN, tmp_path, seed=1)
+    folder = write_shards(reader, prompts, ids, PLAN, tmp_path, seed=(0, 1))
+    assert sorted(made[1:]) == [["s0"], ["s1"], ["s2"]]
+    assert open_shards(folder).table().num_rows == 6
 
 
 def test_what_decides_the_samples_names_the_folder(reader, tmp_path):
@@ -132,6 +162,21 @@ def test_what_decides_the_samples_names_the_folder(reader, tmp_path):
     assert len({write_shards(reader, *one, plan, tmp_path) for plan in plans}) == len(plans)
     same = Plan(**(vars(PLAN) | {"shard_size": 1, "precision": "float32"}))
     assert write_shards(reader, *one, same, tmp_path) == write_shards(reader, *one, PLAN, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": ()}, "seed: is empty"),
+        ({"seed": (1, 1)}, "seed: .1, 1. names one twice"),
+        ({"given": {"x": [[5]]}}, "given: 'x' has 1 texts for 2 prompts"),
+        ({"given": {"x": [[5], [5] * 6]}}, "given: a text of 'x' has 6 tokens; max_new_tokens = 5"),
+    ],
+)
+def test_wrong_seeds_and_continuations_are_refused_before_the_model_runs(reader, tmp_path, options, message):
+    with pytest.raises((ParameterError, TooFewError), match=message):
+        write_shards(reader, *some_prompts(reader, 2), PLAN, tmp_path, **options)
+    assert not list(tmp_path.rglob("*.parquet"))
 
 
 def test_what_is_not_there_is_said(reader, tmp_path):

@@ -94,6 +94,13 @@ def _trajectory():
                 "seed": seed,
                 "value": mean,
             }
+        for readout, value in (
+            ("single token", _rise(token) + 0.01 * (-1) ** token),
+            ("cumulative mean", 0.1 + 0.3 * (token - 1) / 23),
+        ):
+            value += SHIFT[domain]
+            limits = {"low": value - 0.03, "high": value + 0.03, "level": 0.95}
+            yield {"domain": domain, "readout": readout, "token": token, "value": value} | limits
         late = 0.08 + 0.3 * (token - 1) / 23 + SHIFT[domain]
         yield {"domain": domain, "readout": "cumulative mean, as published", "token": token, "value": late}
         null = 0.2 + SHIFT[domain] + 0.1 * token / 24
@@ -154,6 +161,11 @@ def _injection():
             "token": token,
             "value": value,
         }
+    first, *others = PHRASES
+    for place, token in product((8, 24), range(1, 17)):
+        jump = PHRASES[first] - np.mean([PHRASES[phrase] for phrase in others])
+        about = {"domain": "captions", "readout": "lead over other phrases", "phrase": first}
+        yield about | {"step": place, "token": token, "value": jump * np.exp(-abs(token - 6) / 3)}
 
 
 def _length():
@@ -190,6 +202,6 @@ TABLES = {
     "depth": _table(_depth(), 0.02),
     "token-depth": _table(_token_depth()),
     "simplex": _table(_simplex()),
-    "injection": _table(_injection()),
+    "injection": _table(_injection(), 0.02),
     "generations": _table(_generations()),
 }

@@ -209,10 +209,10 @@ def test_injection_shows_the_lead_over_the_mean_of_the_other_phrases():
     assert len(leads) == 2
     np.testing.assert_allclose(leads[0].lines[0].get_ydata().max(), 0.1 - 0.03)
     band = leads[0].collections[0].get_paths()[0].vertices[:, 1]
-    np.testing.assert_allclose(band.max(), 0.1 - 0.02)
+    np.testing.assert_allclose(band.max(), 0.07 + 0.02)
     first, *others = _panel(figure, "captions, after token 8").lines
     assert all(first.get_linewidth() > other.get_linewidth() for other in others)
-    assert "+0.07 at token 6 (captions, after token 8)" in _title(figure)
+    assert "+0.07 [0.05, 0.09] at token 6 (captions, after token 8)" in _title(figure)
 
 
 def test_length_shows_the_difference_apart_with_a_line_at_zero():

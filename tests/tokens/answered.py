@@ -19,7 +19,7 @@ def answers(n=48, n_tokens=12, dim=24, *, noise=2.0, seeds=1, growth=0.0, length
     target = signal @ normal(dim, 8)
     strength = 1 + growth * torch.linspace(0, 1, n_tokens, dtype=torch.float64)
     mask = torch.arange(n_tokens) < torch.as_tensor(lengths or [n_tokens] * n)[:, None]
-    prompts = {name: normal(n, dim) for name in ("mean", "text mean", "last")}
+    prompts = {name: normal(n, dim) for name in ("mean", "text mean", "last", "echo")}
 
     def one():
         tokens = strength[:, None] * signal[:, None] + noise * normal(n, n_tokens, dim)

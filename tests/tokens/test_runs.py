@@ -5,9 +5,10 @@ import torch
 
 from readout.errors import ParameterError
 from readout.generation import shards
+from readout.generation.sample import generate
 from readout.sources.models import Reader
 from readout.tokens.domains import Domain, load_domain, save_domain
-from readout.tokens.runs import RECALL, Plan, Study, common
+from readout.tokens.runs import CONTROLS, RECALL, Plan, Study, common
 
 from ..states.tiny_models import N_LAYERS, tiny, word_texts, word_tokenizer
 
@@ -35,7 +36,7 @@ def test_what_is_written_is_not_written_again(study, monkeypatch):
     again = study.all_seeds(domain())
     assert [one.tokens for one in first] == [one.tokens for one in again]
     assert first[0].tokens != first[1].tokens, "seeds differ"
-    few = study.written(domain().take([3, 1]), seed=0, layers=study.layers)
+    few = study.written(domain().take([3, 1]), seed=0)
     assert few.tokens == [first[0].tokens[3], first[0].tokens[1]], "in the order that was asked for"
     assert torch.equal(few.states(study.final), first[0].states(study.final)[[3, 1]])
 
@@ -43,9 +44,11 @@ def test_what_is_written_is_not_written_again(study, monkeypatch):
 def test_given_continuations_are_read_and_not_written(study, monkeypatch):
     monkeypatch.setattr(shards, "generate", None)
     texts = [[7, 8, 9]] * 5
-    read = study.read(domain(), "given", texts)
+    found = study.read(domain(), {"given": texts, "other": [[9]] * 5})
+    read = found["given"]
     assert read.tokens == texts
-    bare = study.read(domain(), "bare", texts, bare=True)
+    assert found["other"].tokens == [[9]] * 5
+    bare = study.read(domain(), {"bare": texts}, bare=True)["bare"]
     states = bare.states(study.final)[:, :3]
     assert torch.allclose(states[0], states[4], atol=1e-5), (
         "without a prompt, the same text has the same states"
@@ -56,9 +59,24 @@ def test_given_continuations_are_read_and_not_written(study, monkeypatch):
 def test_an_injected_phrase_begins_what_is_kept(study):
     begun = [[5, 6], [5], [6], [7], [8]]
     phrase = study.reader.tokenizer(f" {RECALL}", add_special_tokens=False)["input_ids"]
-    found = study.injected(domain(), RECALL, begun, n_after=2)
-    assert [tokens[: len(phrase)] for tokens in found.tokens] == [phrase] * 5
+    found = study.injected(domain(), (RECALL, *CONTROLS), begun, n_after=2, seed=1)
+    assert [tokens[: len(phrase)] for tokens in found[RECALL].tokens] == [phrase] * 5
     assert study.phrase_lengths[RECALL] == len(phrase)
+    led = [(*p.ids, *b, *phrase) for p, b in zip(study.prompts(domain()), begun, strict=True)]
+    options = {"sampling": study.sampling, "seed": 1, "max_new_tokens": 2, "batch_size": 4}
+    model, tokenizer, ids = study.reader.model, study.reader.tokenizer, domain().ids
+    expected = [list(one.tokens) for one in generate(model, tokenizer, led, ids=ids, **options)]
+    assert [tokens[len(phrase) :] for tokens in found[RECALL].tokens] == expected
+
+
+def test_the_echo_is_the_items_own_text_over_and_over_and_is_read_along(study, monkeypatch):
+    written = study.all_seeds(domain())
+    monkeypatch.setattr(shards, "read_generated", None)
+    echo = study.echo(domain())
+    own = study.reader.tokenizer(f" {domain().texts[0]}", add_special_tokens=False)["input_ids"]
+    assert echo.tokens[0] == (own * 6)[:6]
+    one = study.answers(domain(), written[1], "image", common(written), echo=echo)
+    assert torch.equal(one.pooled["prompt echo"], echo.pooled(study.final, "generated_mean").double())
 
 
 def test_answers_leave_out_what_stopped_at_once(study, monkeypatch):

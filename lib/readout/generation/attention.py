@@ -80,8 +80,10 @@ class _AttentionPool:
                 "model: its last block gives no attention weights of [text, head, token, token]"
             )
         last = generated.shape[1] - 1 - generated.flip(1).int().argmax(dim=1)
+        # Of a prompt that was read before, only what follows it asks; all of it is asked about.
+        asking = last - (self.weights.shape[3] - self.weights.shape[2])
         texts = torch.arange(len(states), device=states.device)
-        weights = self.weights[texts, :, last].double().mean(dim=1).masked_fill(~generated, 0)
+        weights = self.weights[texts, :, asking].double().mean(dim=1).masked_fill(~generated, 0)
         total = weights.sum(dim=1, keepdim=True)
         if not (total > 0).all():
             raise DegenerateError("samples: a last token attends to no generated one; leave it out")

@@ -5,7 +5,6 @@ its shape, so here the shape belongs to the sample: its prompt is padded on the 
 own length decides, samples of one width share a batch, and a batch of that width always has the same number of rows.
 """
 
-import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,12 @@ from itertools import chain
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from readout.errors import ParameterError, TextError, TooFewError
+from readout.generation.cache import Begun
 from readout.generation.sampling import Sampling, uniforms
 from readout.lenses.threads import spread
 from readout.progress import progress_bar
@@ -65,7 +65,7 @@ def generate(
     *,
     ids: Sequence[str],
     sampling: Sampling,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     max_new_tokens: int = 128,
     batch_size: int = 32,
     precision: Literal["float32", "bfloat16", "auto"] = "float32",
@@ -73,17 +73,20 @@ def generate(
 ) -> list[Generated]:
     """Samples one continuation of each prompt (token ids, see `chat_ids`), in the order of the prompts.
 
+    Several seeds share the pass over the prompt; the samples of the first come first, then those of the next.
+
     A sample's tokens depend on the model, its prompt, its id, `seed`, `sampling`, `batch_size` and `precision`, not
-    on the other samples; `max_new_tokens` only cuts. (Mixture-of-experts models keep this only as far as their
+    on the other samples or seeds; `max_new_tokens` only cuts. (Mixture-of-experts models keep this only as far as their
     experts round a token alike in any company.) `batch_size` belongs to the result as the number of rows of every
     product: it moves a token where two candidates are within rounding of each other.
 
-    Time is one pass over the prompt and one step a token for each full or part-full batch of a padded length;
-    memory the keys and values of `batch_size` texts, on a CPU for each thread of torch.
+    Time is one pass over the prompt and one step a seed and token for each full or part-full batch of a padded
+    length; memory the keys and values of `batch_size` texts, twice for several seeds, on a CPU for each thread of
+    torch.
 
-    Raises, before the model runs: TooFewError for no prompts, TextError for an empty one, ParameterError for ids
-    that repeat or are of another number, numbers below 1, unknown token ids, and a prompt that leaves no room for
-    `max_new_tokens` in the model's context.
+    Raises, before the model runs: TooFewError for no prompts or seeds, TextError for an empty prompt, ParameterError
+    for ids that repeat or are of another number, seeds that repeat, numbers below 1, unknown token ids, and a prompt
+    that leaves no room for `max_new_tokens` in the model's context.
 
     >>> from tokenizers import Tokenizer, models
     >>> from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -97,30 +100,51 @@ def generate(
     """
     _check_numbers(max_new_tokens=max_new_tokens, batch_size=batch_size)
     _check_prompts(model, prompts, ids, max_new_tokens)
+    seeds = as_seeds(seed)
     ends = end_tokens(model, tokenizer)
     used = resolve_precision(precision, model)
-    total = len(prompts) * max_new_tokens
+    total = len(prompts) * len(seeds) * max_new_tokens
     with (
         progress_bar(total, what="generation", unit="token", shown=progress) as bar,
         running(model, used),
     ):
 
-        def of_batch(rows: list[int]) -> list[list[int]]:
+        def of_batch(rows: list[int]) -> list[list[list[int]]]:
             n_rows = _n_rows(_width(prompts[rows[0]]), batch_size)
             filled = rows + rows[:1] * (n_rows - len(rows))
             named = [ids[row] for row in filled]
-            numbers = torch.stack([uniforms(seed, named, t) for t in range(1, max_new_tokens + 1)])
-            input_ids, mask = _left_padded([prompts[row] for row in filled], _pad_id(tokenizer))
+            texts = [prompts[row] for row in filled]
+            input_ids, mask = _left_padded(texts, _width(texts[0]), _pad_id(tokenizer))
+            found = []
             # Entered again, since gradients and autocast are switched per thread.
             with running(model, used):
-                tokens = _write(model, input_ids, mask, sampling, numbers, ends)
-            bar.update(len(rows) * max_new_tokens)
-            return tokens[: len(rows)].tolist()
+                begun, logits = Begun.read(model, input_ids, mask, logits_to_keep=1)
+                for one in seeds:
+                    numbers = torch.stack([uniforms(one, named, t) for t in range(1, max_new_tokens + 1)])
+                    own = begun if one == seeds[-1] else begun.copy()
+                    tokens = _write(own, logits, sampling, numbers.to(model.device), ends)
+                    bar.update(len(rows) * max_new_tokens)
+                    found.append(tokens[: len(rows)].tolist())
+            return [list(of_row) for of_row in zip(*found, strict=True)]
 
         batches = list(_batches(prompts, batch_size))
         texts = chain.from_iterable(_each(of_batch, batches, model))
     written = dict(zip(chain.from_iterable(batches), texts, strict=True))
-    return [_cut(tokenizer, ids[row], seed, written[row], ends) for row in range(len(prompts))]
+    return [
+        _cut(tokenizer, ids[row], one, written[row][place], ends)
+        for place, one in enumerate(seeds)
+        for row in range(len(prompts))
+    ]
+
+
+def as_seeds(seed: int | Sequence[int]) -> tuple[int, ...]:
+    """One or several seeds of decoding; TooFewError for none, ParameterError for one that stands twice."""
+    seeds = (seed,) if isinstance(seed, int) else tuple(seed)
+    if not seeds:
+        raise TooFewError("seed: is empty; give at least one")
+    if len(set(seeds)) < len(seeds):
+        raise ParameterError(f"seed: {list(seeds)} names one twice; name each once")
+    return seeds
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
@@ -131,8 +155,8 @@ def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> fr
 
 
 def _each(
-    of_batch: Callable[[list[int]], list[list[int]]], batches: list[list[int]], model: PreTrainedModel
-) -> list[list[list[int]]]:
+    of_batch: Callable[[list[int]], list[list[list[int]]]], batches: list[list[int]], model: PreTrainedModel
+) -> list[list[list[list[int]]]]:
     if model.device.type != "cpu":
         return [of_batch(batch) for batch in batches]
     # A product that is split over threads rounds a row by where the split falls (3e-5 in SmolLM2's float32 logits).
@@ -141,41 +165,24 @@ def _each(
 
 
 def _write(
-    model: PreTrainedModel,
-    input_ids: Int[Tensor, "text token"],
-    mask: Bool[Tensor, "text token"],
+    begun: Begun,
+    logits: Float[Tensor, "text 1 vocabulary"],
     sampling: Sampling,
     numbers: Tensor,
     ends: frozenset[int],
 ) -> Int[Tensor, "text written"]:
-    device = model.device
-    step, mask, numbers = input_ids.to(device), mask.long().to(device), numbers.to(device)
-    positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-    stops, ended = (
-        torch.tensor(sorted(ends), device=device),
-        torch.zeros(len(step), dtype=bool, device=device),
-    )
-    # Newer releases of transformers renamed the argument, and warn about the old name.
-    names = inspect.signature(model.forward).parameters
-    cache = {"cache" if "cache" in names else "past_key_values": DynamicCache(config=model.config)}
+    device = numbers.device
+    stops = torch.tensor(sorted(ends), device=device)
+    ended = torch.zeros(numbers.shape[1], dtype=bool, device=device)
     written = []
     for number in numbers:
-        logits = model(
-            input_ids=step,
-            attention_mask=mask,
-            position_ids=positions,
-            use_cache=True,
-            logits_to_keep=1,
-            **cache,
-        ).logits
-        tokens = sampling.draw(logits[:, -1].float(), number)
-        written.append(tokens)
+        if written:
+            logits = begun.go_on(written[-1][:, None], logits_to_keep=1)
+        written.append(sampling.draw(logits[:, -1].float(), number))
         # Rows that ended stay, writing what nobody reads: fewer rows would be another shape.
-        ended |= torch.isin(tokens, stops)
+        ended |= torch.isin(written[-1], stops)
         if ended.all():
             break
-        step, positions = tokens[:, None], positions[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
     return torch.stack(written, dim=1).cpu()
 
 
@@ -204,9 +211,9 @@ def _n_rows(width: int, batch_size: int) -> int:
 
 
 def _left_padded(
-    prompts: Sequence[Sequence[int]], pad_id: int
+    prompts: Sequence[Sequence[int]], width: int | None = None, pad_id: int = 0
 ) -> tuple[Int[Tensor, "text token"], Bool[Tensor, "text token"]]:
-    width = _width(prompts[0])
+    width = max(map(len, prompts)) if width is None else width
     input_ids = torch.tensor([[pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts])
     lengths = torch.tensor([len(prompt) for prompt in prompts])
     return input_ids, torch.arange(width) >= (width - lengths)[:, None]

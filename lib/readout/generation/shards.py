@@ -7,7 +7,7 @@ further samples redo none.
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from readout.errors import AssetError, ParameterError
 from readout.generation.collect import POOLINGS, Pooled, SegmentStates
 from readout.generation.forced import read_generated
 from readout.generation.prompts import Prompt
-from readout.generation.sample import Generated, _check_prompts, generate
+from readout.generation.sample import Generated, _check_prompts, as_seeds, generate
 from readout.generation.sampling import Sampling
 from readout.pipeline.files import replace_text
 from readout.progress import progress_bar
@@ -68,40 +68,50 @@ def write_shards(
     plan: Plan,
     root: Path,
     *,
-    seed: int = 0,
-    given: Sequence[Sequence[int]] | None = None,
+    seed: int | Sequence[int] = 0,
+    given: Mapping[str, Sequence[Sequence[int]]] | None = None,
     progress: bool = False,
     what: str = "generations",
 ) -> Path:
     """The folder under `root` that holds a generation of every prompt; what it lacks is written, shard by shard.
 
-    given: continuations, as token ids, that are read in place of what the model would write; they are part of the key.
+    seed: one or several; none (an empty sequence) where all is given.
+    given: by name, continuations of every prompt as token ids, which are read and not written; their tokens are part
+    of the key. All that follows one prompt shares the pass over it.
 
     Each shard is a table (parquet) beside its states (safetensors, put in place first, so that a table is never
     without). Memory: the states of one shard. Open the folder with `open_shards`.
 
     A folder may hold more than these prompts, of other seeds too: `Shards.rows` finds a sample by its `sample_key`.
 
-    Raises, before the model runs, what `generate` raises for prompts and ids.
+    Raises, before the model runs, what `generate` raises for prompts, ids and seeds, and ParameterError for
+    continuations of another number than the prompts, or too long ones.
     """
+    given = given or {}
+    seeds = as_seeds(seed) if isinstance(seed, int) or seed or not given else ()
     _check_prompts(reader.model, [prompt.ids for prompt in prompts], ids, plan.max_new_tokens)
+    _check_given(given, len(prompts), plan.max_new_tokens)
     folder = root / content_address(_shared(reader, plan))
     replace_text(folder / PLAN, json.dumps(_shared(reader, plan), indent=1) + "\n")
-    keys = sample_keys(ids, prompts, seed, given)
+    kinds: dict[int | str, list[str]] = {one: sample_keys(ids, prompts, one) for one in seeds}
+    kinds |= {name: sample_keys(ids, prompts, 0, texts) for name, texts in given.items()}
     done = {key for path in folder.glob("*.parquet") for key in _keys(path.with_suffix(""))}
     # Prompts of one padded width together: they are written in batches of one width.
-    missing = sorted(
-        (row for row, key in enumerate(keys) if key not in done), key=lambda row: len(prompts[row].ids)
-    )
-    with progress_bar(len(prompts), what=what, unit="text", shown=progress) as bar:
-        bar.update(len(prompts) - len(missing))
-        for start in range(0, len(missing), plan.shard_size):
-            rows = missing[start : start + plan.shard_size]
-            name = content_address({"keys": [keys[row] for row in rows]})
-            texts = [prompts[row] for row in rows], [ids[row] for row in rows], [keys[row] for row in rows]
-            continued = None if given is None else [given[row] for row in rows]
-            _write_shard(reader, *texts, plan, folder / name, seed, continued)
-            bar.update(len(rows))
+    order = sorted(range(len(prompts)), key=lambda row: len(prompts[row].ids))
+    lacking = {row: tuple(kind for kind, keys in kinds.items() if keys[row] not in done) for row in order}
+    n_samples, n_missing = len(prompts) * len(kinds), sum(map(len, lacking.values()))
+    with progress_bar(n_samples, what=what, unit="text", shown=progress) as bar:
+        bar.update(n_samples - n_missing)
+        for missing in sorted(set(lacking.values()) - {()}, key=str):
+            alike = [row for row in order if lacking[row] == missing]
+            n_rows = max(1, plan.shard_size // len(missing))
+            for start in range(0, len(alike), n_rows):
+                rows = alike[start : start + n_rows]
+                keys = {kind: [kinds[kind][row] for row in rows] for kind in missing}
+                continued = {kind: [given[kind][row] for row in rows] for kind in missing if kind in given}
+                texts = [prompts[row] for row in rows], [ids[row] for row in rows]
+                _write_shard(reader, *texts, keys, continued, plan, folder)
+                bar.update(len(rows) * len(missing))
     return folder
 
 
@@ -188,31 +198,35 @@ def _write_shard(
     reader: Reader,
     prompts: list[Prompt],
     ids: list[str],
-    keys: list[str],
+    keys: dict[int | str, list[str]],
+    given: dict[str, list[Sequence[int]]],
     plan: Plan,
-    shard: Path,
-    seed: int,
-    given: list[Sequence[int]] | None,
+    folder: Path,
 ) -> None:
-    if given is None:
+    """keys: of the samples of each seed to write, and of each name in `given`."""
+    written: list[Generated] = []
+    if seeds := [kind for kind in keys if kind not in given]:
         written = generate(
             reader.model,
             reader.tokenizer,
             [prompt.ids for prompt in prompts],
             ids=ids,
             sampling=plan.sampling,
-            seed=seed,
+            seed=seeds,
             max_new_tokens=plan.max_new_tokens,
             batch_size=plan.batch_size,
             precision=plan.precision,
         )
-    else:
-        written = [_as_given(reader, id, seed, tokens) for id, tokens in zip(ids, given, strict=True)]
-    save_tensors(_states(reader, prompts, written, plan), _states_path(shard))
+    for texts in given.values():
+        pairs = zip(ids, map(list, texts), strict=True)
+        written += [Generated(id, 0, tuple(t), reader.tokenizer.decode(t), "length") for id, t in pairs]
+    in_order = [key for kind in [*seeds, *given] for key in keys[kind]]
+    shard = folder / content_address({"keys": in_order})
+    save_tensors(_states(reader, prompts * len(keys), written, plan), _states_path(shard))
     table = {
-        "key": keys,
-        "id": ids,
-        "seed": [seed] * len(ids),
+        "key": in_order,
+        "id": [sample.id for sample in written],
+        "seed": [sample.seed for sample in written],
         "text": [sample.text for sample in written],
         "tokens": [list(sample.tokens) for sample in written],
         "n_tokens": [sample.n_tokens for sample in written],
@@ -222,8 +236,16 @@ def _write_shard(
     _save_table(pyarrow.table(table), _table_path(shard))
 
 
-def _as_given(reader: Reader, id: str, seed: int, tokens: Sequence[int]) -> Generated:
-    return Generated(id, seed, tuple(tokens), reader.tokenizer.decode(list(tokens)), "length")
+def _check_given(given: Mapping[str, Sequence[Sequence[int]]], n_prompts: int, max_new_tokens: int) -> None:
+    for name, texts in given.items():
+        if len(texts) != n_prompts:
+            raise ParameterError(
+                f"given: {name!r} has {len(texts)} texts for {n_prompts} prompts; give each one"
+            )
+        if (longest := max(map(len, texts))) > max_new_tokens:
+            raise ParameterError(
+                f"given: a text of {name!r} has {longest} tokens; max_new_tokens = {max_new_tokens} are kept"
+            )
 
 
 def _states(reader: Reader, prompts: list[Prompt], written: list[Generated], plan: Plan) -> dict[str, Tensor]:

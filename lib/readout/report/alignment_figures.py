@@ -35,6 +35,7 @@ LOOKS = {
     "generated last": Look("generated last", GREEN, (0, (5, 1.5)), "s"),
     "prompt mean": Look("prompt mean", RED, (0, (1.5, 1)), "^"),
     "prompt last": Look("prompt last", PINK, (0, (4, 1.5, 1, 1.5)), "v"),
+    "prompt echo": Look("prompt echo", ORANGE, (0, (3, 1, 1, 1)), "P"),
     "generated mean, layers averaged": Look("generated mean, layers averaged", BLUE, (0, (8, 2)), ""),
     "prompt mean, layers averaged": Look("prompt mean, layers averaged", RED, (0, (8, 2, 1, 2)), ""),
     "single token": Look("single token", ORANGE, (0, (2.5, 1)), "D"),

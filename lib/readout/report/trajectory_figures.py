@@ -21,7 +21,7 @@ STOPS = {"eos": ("ended by itself", PALETTE[0], ""), "length": ("cut at the limi
 
 
 def trajectory(table: pd.DataFrame) -> Figure:
-    """CKA at each single token and of the mean so far: a thin line a seed, their mean bold; and where phases end."""
+    """CKA at each token and of the mean so far: their means over seeds, each seed thin; and where phases end."""
     rows = rows_of(table)
     phases, rows = rows[rows["readout"] == "phase"], rows[rows["readout"] != "phase"]
     figure, shown, strip = grid(rows, 2.2, "CKA")
@@ -39,7 +39,7 @@ def trajectory(table: pd.DataFrame) -> Figure:
     key(strip, {look.label: look.line for look in looks}, ncols=3)
     finding(figure, f"CKA of the mean of all tokens and of the best single one: {'; '.join(said)}")
     what = "Thin: one seed; bold: mean over seeds. Vertical: median of where a phase ends."
-    note(figure, f"{what} {sampled(rows)}")
+    note(figure, f"{what} {sampled(rows, drawn='bands')}")
     return figure
 
 
@@ -49,12 +49,21 @@ def _tokens(ax: Axes, label: str) -> None:
 
 
 def _seeds(ax: Axes, rows: pd.DataFrame) -> None:
-    """The mean over seeds of one curve, and each seed thin behind it."""
-    look, mean = look_of(rows["readout"].iloc[0]), rows.groupby("token")["value"].mean()
-    if rows["seed"].nunique() > 1:
-        for _, one in rows.sort_values("token").groupby("seed"):
+    """The mean over seeds of one curve with its interval where it has one, and each seed thin behind it."""
+    look, rows = look_of(rows["readout"].iloc[0]), rows.sort_values("token")
+    each = rows[rows["seed"].notna()]
+    if each["seed"].nunique() > 1:
+        for _, one in each.groupby("seed"):
             ax.plot(one["token"], one["value"], color=look.color, linewidth=0.5, alpha=0.6)
-    ax.plot(mean.index, mean, **look.line, linewidth=1.8)
+    mean = _over_seeds(rows)
+    ax.plot(mean["token"], mean["value"], **look.line, linewidth=1.8)
+    ax.fill_between(mean["token"], mean["low"], mean["high"], color=look.color, alpha=0.15, linewidth=0)
+
+
+def _over_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of no single seed; where there are none, the mean over those of each, without an interval."""
+    own = rows[rows["seed"].isna()]
+    return own if len(own) else rows.groupby("token", as_index=False)[["value", "low", "high"]].mean()
 
 
 def _phases(ax: Axes, rows: pd.DataFrame) -> None:
@@ -78,7 +87,10 @@ def _phases(ax: Axes, rows: pd.DataFrame) -> None:
 
 def _ends(curves: pd.DataFrame) -> str:
     """The title's numbers: the last value of the running mean, and the highest single one."""
-    means = curves.groupby(["readout", "token"])["value"].mean()
+    means = {
+        name: _over_seeds(curves[curves["readout"] == name]).set_index("token")["value"].sort_index()
+        for name in ("single token", "cumulative mean")
+    }
     single = means["single token"]
     return f"{means['cumulative mean'].iloc[-1]:.2f} and {single.max():.2f} at token {single.idxmax():.0f}"
 
@@ -149,45 +161,50 @@ def _thinned(values: pd.Index, count: int) -> tuple[list[int], list[str]]:
 def injection(table: pd.DataFrame) -> Figure:
     """CKA at each token from an injected phrase on, the first phrase bold; and its lead over the other phrases."""
     rows = rows_of(table)
+    leads, rows = rows[rows["readout"].str.startswith("lead")], rows[rows["readout"] == "single token"]
     phrases = {phrase: PHRASES[min(i, len(PHRASES) - 1)] for i, phrase in enumerate(names(rows["phrase"]))}
     columns = [column for column in ("domain", "step") if column in rows]
     places = list(rows.groupby(columns, sort=False))
     figure, axes, strip = panels(len(places), 2, 2.1)
     said = []
-    for (left, right), ((domain, *step), part) in zip(axes, places, strict=True):
-        wide = part.pivot_table(index="token", columns="phrase", values="value")[list(phrases)]
-        _by_phrase(left, wide, phrases)
-        name = ", ".join([domain, *(f"after token {place:.0f}" for place in step)])
+    for (left, right), (place, part) in zip(axes, places, strict=True):
+        _by_phrase(left, part, phrases)
+        domain, *step = place
+        name = ", ".join([domain, *(f"after token {at:.0f}" for at in step)])
         left.set_title(name)
-        lead = _lead(right, wide)
-        said.append(f"{lead.max():+.2f} at token {lead.idxmax():.0f} ({name})")
+        own = leads[(leads[columns] == list(place)).all(axis=1)].sort_values("token")
+        _lead(right, own)
+        top = own.loc[own["value"].idxmax()]
+        said.append(
+            f"{top['value']:+.2f} [{top['low']:.2f}, {top['high']:.2f}] at token {top['token']:.0f} ({name})"
+        )
     key(strip, {f"“{phrase}”": look.line for phrase, look in phrases.items()}, ncols=2)
-    leads = f"“{next(iter(phrases))}” leads the mean of the other phrases by at most"
-    finding(figure, f"{leads} {', '.join(said)}")
-    what = "Tokens count from the first of the phrase. Band: from the highest to the lowest of the other phrases."
-    note(figure, f"{what} {sampled(rows)}")
+    ahead = f"“{next(iter(phrases))}” leads the mean of the other phrases by at most"
+    finding(figure, f"{ahead} {', '.join(said)}")
+    what = "Tokens count from the first of the phrase."
+    note(figure, f"{what} {sampled(rows, drawn='bands')}")
     return figure
 
 
-def _by_phrase(ax: Axes, wide: pd.DataFrame, phrases: dict[str, Look]) -> None:
-    """A curve for every phrase, the first one bold and above the others."""
+def _by_phrase(ax: Axes, rows: pd.DataFrame, phrases: dict[str, Look]) -> None:
+    """A curve for every phrase, the first one bold, above the others and with its band."""
     for at, (phrase, look) in enumerate(phrases.items()):
-        ax.plot(wide.index, wide[phrase], **look.line, linewidth=1 if at else 2.2, zorder=3 - 0.1 * at)
+        one = rows[rows["phrase"] == phrase].sort_values("token")
+        ax.plot(one["token"], one["value"], **look.line, linewidth=1 if at else 2.2, zorder=3 - 0.1 * at)
+        if not at:
+            ax.fill_between(one["token"], one["low"], one["high"], color=look.color, alpha=0.15, linewidth=0)
     ax.set_ylabel("CKA")
     _tokens(ax, "token")
 
 
-def _lead(ax: Axes, wide: pd.DataFrame) -> pd.Series:
-    """What the first phrase has more than the mean of the others, between what it has more than each of them."""
-    own, others = wide.iloc[:, 0], wide.iloc[:, 1:]
-    lead, color = own - others.mean(axis=1), PHRASES[0].color
-    ax.plot(lead.index, lead, color=color)
-    limits = own - others.max(axis=1), own - others.min(axis=1)
-    ax.fill_between(lead.index, *limits, color=color, alpha=0.18, linewidth=0)
+def _lead(ax: Axes, rows: pd.DataFrame) -> None:
+    """What the first phrase has more than the mean of the others, with its interval."""
+    color = PHRASES[0].color
+    ax.plot(rows["token"], rows["value"], color=color)
+    ax.fill_between(rows["token"], rows["low"], rows["high"], color=color, alpha=0.18, linewidth=0)
     ax.axhline(0, color="0.3", linewidth=0.8, zorder=1)
     ax.set(title="less the mean of the other phrases", ylabel="difference of CKA")
     _tokens(ax, "token")
-    return lead
 
 
 def generations(table: pd.DataFrame) -> Figure:

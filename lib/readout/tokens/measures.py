@@ -15,10 +15,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from readout.errors import DegenerateError
+from readout.errors import DegenerateError, TooFewError
 from readout.lenses.alignment import (
+    CkaInterval,
     biased_cka,
     cka_as_published,
+    cka_combination,
     cka_interval,
     cknna,
     corrected_steps,
@@ -108,14 +110,23 @@ class Answers:
         return self.tokens[rows, token].double(), self.target[rows]
 
 
-def row_of(estimate, **about) -> dict:
+def limits_of(estimate: CkaInterval) -> dict[str, float]:
+    """An interval as the numbers of a row or a claim."""
+    return {name: getattr(estimate, name) for name in ("value", "low", "high", "level", "n")}
+
+
+def row_of(estimate: CkaInterval, **about) -> dict:
     """An interval as a row."""
-    limits = {name: getattr(estimate, name) for name in ("value", "low", "high", "level", "n")}
-    return {"metric": "CKA", "unit": "CKA", **limits, **about}
+    return {"metric": "CKA", "unit": "CKA", **limits_of(estimate), **about}
+
+
+def mean_over(sets: Sequence[Float[Tensor, "text dim"]], target: Tensor, **resampling) -> CkaInterval:
+    """The mean CKA of several sets of features, such as of decoding seeds, with the target."""
+    return cka_combination(sets, [1 / len(sets)] * len(sets), target, **resampling)
 
 
 def readouts(answers: Sequence[Answers], *, n_resamples: int, seed: int = 0) -> pd.DataFrame:
-    """Every pooling against the target: the mean over decoding seeds with the interval of the first, and each seed.
+    """Every pooling against the target: the mean over decoding seeds, and each seed.
 
     "best token" is the index that scores best on the same texts, "best token, held out" the one that is best on other
     halves of them.
@@ -123,10 +134,8 @@ def readouts(answers: Sequence[Answers], *, n_resamples: int, seed: int = 0) -> 
     rows, options = [], {"n_resamples": n_resamples, "seed": seed}
     for name in answers[0].pooled:
         prepared = [corrected_steps(one.pooled[name]) for one in answers if name in one.pooled]
+        rows.append(row_of(mean_over(prepared, answers[0].aim, **options), readout=name))
         each = [float(debiased_cka(x, answers[0].aim)) for x in prepared]
-        estimate = row_of(cka_interval(prepared[0], answers[0].aim, **options), readout=name)
-        shift = float(np.mean(each)) - estimate["value"]
-        rows.append(estimate | {k: estimate[k] + shift for k in ("value", "low", "high")})
         rows += [_of_seed(value, name, at, len(answers[0])) for at, value in enumerate(each)]
     first = answers[0]
     curve = single_tokens(first)
@@ -177,14 +186,17 @@ def _cka_of_sets(sets: Float[Tensor, "set text dim"], answers: Answers) -> np.nd
         return np.array([_cka(one, answers.target) for one in sets])
 
 
-def trajectory(answers: Sequence[Answers], null_parts: int = 6) -> pd.DataFrame:
+def trajectory(
+    answers: Sequence[Answers], null_parts: int = 6, *, n_resamples: int, seed: int = 0
+) -> pd.DataFrame:
     """Alignment along the generation: at each single token, of the mean so far, and what averaging noise would give.
 
-    The null is fitted on means of the first so many equal parts of all seeds (`fit_averaging_null`), unprepared but
-    scaled to unit rows and centred, and predicts the curve of the running mean.
+    Each seed has its curve, and the mean over seeds has one with intervals; at a single token these are of the texts
+    that are that long under every seed. The null is fitted on means of the first so many equal parts of all seeds
+    (`fit_averaging_null`), unprepared but scaled to unit rows and centred, and predicts the curve of the running mean.
     """
-    rows = []
-    for seed, one in enumerate(answers):
+    rows, options = [], {"n_resamples": n_resamples, "seed": seed}
+    for at, one in enumerate(answers):
         curves = {
             "single token": single_tokens(one),
             "cumulative mean": _cka_of_sets(running_mean(one.tokens, one.mask)[: one.complete], one),
@@ -193,7 +205,8 @@ def trajectory(answers: Sequence[Answers], null_parts: int = 6) -> pd.DataFrame:
         for name, values in curves.items():
             for token, value in enumerate(values, start=1):
                 n = int(one.mask[:, token - 1].sum()) if name == "single token" else len(one)
-                rows.append({"readout": name, "token": token, "value": value, "seed": seed, "n": n})
+                rows.append({"readout": name, "token": token, "value": value, "seed": at, "n": n})
+    rows += _mean_curves(answers, options)
     prompt = float(debiased_cka(corrected_steps(answers[0].pooled["prompt mean"]), answers[0].aim))
     rows.append({"readout": "prompt mean", "value": prompt, "n": len(answers[0])})
     rows += averaging_null(answers, null_parts) if len(answers) > 1 else []
@@ -201,6 +214,37 @@ def trajectory(answers: Sequence[Answers], null_parts: int = 6) -> pd.DataFrame:
     published = table["readout"].str.endswith("as published")
     table["convention"] = np.where(published, "as_published", "corrected")
     return table.dropna(subset=["value"])
+
+
+def _mean_curves(answers: Sequence[Answers], options: dict) -> list[dict]:
+    """The means over seeds of both curves, with intervals."""
+    rows, n_tokens = [], min(one.complete for one in answers)
+    running = [running_mean(one.tokens, one.mask) for one in answers]
+    for token in range(n_tokens):
+        found = {"single token": single_over_seeds(answers, token, **options)}
+        sets = [corrected_steps(one[token]) for one in running]
+        found["cumulative mean"] = interval_or_none(sets, answers[0].aim, **options)
+        rows += [row_of(x, readout=name, token=token + 1) for name, x in found.items() if x is not None]
+    return rows
+
+
+def single_over_seeds(answers: Sequence[Answers], token: int, **resampling) -> CkaInterval | None:
+    """The mean over seeds at a token index from 0, over the texts that every seed wrote so far."""
+    both = torch.stack([one.mask[:, token] for one in answers]).all(dim=0)
+    sets = [one.tokens[both, token].double() for one in answers]
+    try:
+        prepared = [corrected_steps(x) for x in sets]
+        return mean_over(prepared, corrected_steps(answers[0].target[both]), **resampling)
+    except (DegenerateError, TooFewError):
+        return None
+
+
+def interval_or_none(sets: Sequence[Tensor], target: Tensor, **resampling) -> CkaInterval | None:
+    """`mean_over`; None where features do not vary over some half of the texts."""
+    try:
+        return mean_over(sets, target, **resampling)
+    except DegenerateError:
+        return None
 
 
 def _published_curve(answers: Answers) -> list[float]:

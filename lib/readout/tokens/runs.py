@@ -1,7 +1,7 @@
 """What is generated, under which conditions, and where it lies: the plan that `generate` and `align` share."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 from readout.errors import ParameterError
 from readout.generation.attention import attention_pooled
 from readout.generation.prompts import Prompt, ask
-from readout.generation.sample import Generated
+from readout.generation.sample import Generated, generate
 from readout.generation.sampling import Sampling
 from readout.generation.shards import Plan as ShardPlan
 from readout.paths import folders, root
@@ -156,37 +156,60 @@ class Study:
         tokenizer, thinking = self.reader.tokenizer, self.plan.thinking
         return [ask(tokenizer, domain.prompt, text, thinking=thinking) for text in domain.texts]
 
-    def written(self, domain: Domain, *, seed: int, layers: Sequence[int] | None = None) -> Written:
-        """What the model writes about each item; with states of its tokens at `layers`, by default the last."""
-        return self._write(domain, self.prompts(domain), seed, layers, what=f"{domain.name}, seed {seed}")
+    def written(self, domain: Domain, *, seed: int) -> Written:
+        """What the model writes about each item, with the states of its tokens at `layers`."""
+        return self._write(domain, self.prompts(domain), seeds=[seed], what=f"{domain.name}, seed {seed}")[
+            seed
+        ]
 
     def all_seeds(self, domain: Domain) -> list[Written]:
-        """`written` for every seed of the plan; the first with the states of its tokens at all of `layers`."""
-        first, *others = self.plan.seeds
-        start = self.written(domain, seed=first, layers=self.layers)
-        return [start, *(self.written(domain, seed=seed) for seed in others)]
+        """`written` for every seed of the plan; `echo` is read along."""
+        options = {"given": {"echo": self._echoes(domain)}, "what": domain.name}
+        found = self._write(domain, self.prompts(domain), seeds=self.plan.seeds, **options)
+        return [found[seed] for seed in self.plan.seeds]
+
+    def echo(self, domain: Domain) -> Written:
+        """Each item's own text, over and over, in place of an answer to its prompt."""
+        return self.read(domain, {"echo": self._echoes(domain)})["echo"]
 
     def read(
-        self, domain: Domain, name: str, texts: Sequence[Sequence[int]], *, bare: bool = False
-    ) -> Written:
-        """Given continuations of the domain's prompts, or of a start token alone (`bare`), read and not written."""
-        tokenizer = self.reader.tokenizer
-        start = next(i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if i is not None)
-        prompts = [Prompt((start,), 0, 1)] * len(domain) if bare else self.prompts(domain)
-        return self._write(domain, prompts, 0, None, given=texts, what=name)
+        self,
+        domain: Domain,
+        given: Mapping[str, Sequence[Sequence[int]]],
+        *,
+        begun: Sequence[Sequence[int]] | None = None,
+        bare: bool = False,
+        n_tokens: int | None = None,
+    ) -> dict[str, Written]:
+        """Continuations of the domain's prompts, by name, read and not written; their states are as of `written`.
 
-    def injected(self, domain: Domain, phrase: str, begun: Sequence[Sequence[int]], n_after: int) -> Written:
+        begun: tokens between each prompt and its continuations. bare: continuations of a start token alone.
+        """
+        tokenizer, prompts = self.reader.tokenizer, self.prompts(domain)
+        if bare:
+            start = next(i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id, 0) if i is not None)
+            prompts = [Prompt((start,), 0, 1)] * len(domain)
+        if begun is not None:
+            prompts = [_longer(prompt, tokens) for prompt, tokens in zip(prompts, begun, strict=True)]
+        return self._write(domain, prompts, given=given, n_tokens=n_tokens, what=", ".join(given))
+
+    def injected(
+        self, domain: Domain, phrases: Sequence[str], begun: Sequence[Sequence[int]], n_after: int, seed: int
+    ) -> dict[str, Written]:
         """Answers that begin with `begun`, go on with a phrase, and then for `n_after` tokens as the model likes.
 
-        Their tokens are those of the phrase and what follows.
+        Their tokens are those of the phrase and what follows. Every phrase meets the same random numbers.
         """
-        added = self.reader.tokenizer(f" {phrase}", add_special_tokens=False)["input_ids"]
-        prompts = self.prompts(domain)
-        led = [_longer(p, [*b, *added]) for p, b in zip(prompts, begun, strict=True)]
-        first = self._write(domain, led, 0, None, n_tokens=n_after, what=phrase)
-        after = [[*added, *tokens] for tokens in first.tokens]
-        kept = [_longer(p, b) for p, b in zip(prompts, begun, strict=True)]
-        return self._write(domain, kept, 0, None, given=after, n_tokens=n_after + len(added), what=phrase)
+        model, tokenizer, prompts = self.reader.model, self.reader.tokenizer, self.prompts(domain)
+        after = {}
+        for phrase in phrases:
+            added = tokenizer(f" {phrase}", add_special_tokens=False)["input_ids"]
+            led = [(*p.ids, *b, *added) for p, b in zip(prompts, begun, strict=True)]
+            options = {"sampling": self.sampling, "seed": seed, "max_new_tokens": n_after}
+            options |= {"batch_size": self.plan.batch_size, "precision": self.precision}
+            samples = generate(model, tokenizer, led, ids=domain.ids, **options)
+            after[phrase] = [[*added, *sample.tokens] for sample in samples]
+        return self.read(domain, after, begun=begun, n_tokens=n_after + max(self.phrase_lengths.values()))
 
     def answers(
         self,
@@ -196,21 +219,26 @@ class Study:
         rows: torch.Tensor | None = None,
         *,
         site: Site | None = None,
+        echo: Written | None = None,
         attention: bool = False,
     ) -> Answers:
         """The states of some samples (by default all with content) beside their targets.
 
-        site: by default the final one. attention: pool by the model's attention too, which reads the samples again.
+        site: by default the final one. echo: what stands beside the prompts as their echo. attention: pool by the
+        model's attention too, which reads the samples again.
         """
         rows = written.has_content if rows is None else rows
         site = site or self.final
         names = {"mean": "prompt_mean", "text mean": "caption_mean", "last": "prompt_last"}
         states, mask = written.states(site)[rows], written.mask[rows]
         longest = int(mask.sum(dim=1).max())
+        prompts = {name: written.pooled(site, pooling)[rows] for name, pooling in names.items()}
+        if echo is not None:
+            prompts["echo"] = echo.pooled(site, "generated_mean")[rows]
         return Answers(
             states[:, :longest],
             mask[:, :longest],
-            {name: written.pooled(site, pooling)[rows] for name, pooling in names.items()},
+            prompts,
             domain.targets[target][rows].double(),
             self._attended(domain, written)[rows].double() if attention else None,
         )
@@ -218,12 +246,9 @@ class Study:
     def of_seeds(
         self, domain: Domain, written: Sequence[Written], target: str, rows: torch.Tensor
     ) -> list[Answers]:
-        """`answers` of several decoding seeds on the same items; of captions the first with the attention pooling."""
-        attention = domain.name == "captions"
-        return [
-            self.answers(domain, one, target, rows, attention=attention and one is written[0])
-            for one in written
-        ]
+        """`answers` of several decoding seeds on the same items; the first with the attention pooling."""
+        echo, first = self.echo(domain), written[0]
+        return [self.answers(domain, one, target, rows, echo=echo, attention=one is first) for one in written]
 
     @cached_property
     def phrase_lengths(self) -> dict[str, int]:
@@ -231,17 +256,23 @@ class Study:
         encode = self.reader.tokenizer
         return {p: len(encode(f" {p}", add_special_tokens=False)["input_ids"]) for p in (RECALL, *CONTROLS)}
 
-    def by_site(self, domain: Domain, written: Written, target: str) -> dict[Site, Answers]:
-        """`answers` at every layer whose tokens were kept, after the final norm, from the lowest up."""
+    def by_site(
+        self, domain: Domain, written: Sequence[Written], target: str, rows: torch.Tensor
+    ) -> list[dict[Site, Answers]]:
+        """For each seed `answers` at every layer whose tokens were kept, after the final norm, from the lowest up."""
         sites = [Site(layer, self.reader.n_layers, "final") for layer in self.layers]
-        return {site: self.answers(domain, written, target, site=site) for site in sites}
+        echo = self.echo(domain)
+        return [
+            {site: self.answers(domain, one, target, rows, site=site, echo=echo) for site in sites}
+            for one in written
+        ]
 
-    def phases(self, domain: Domain, written: Written) -> np.ndarray:
-        """The phase of every token of the samples with content."""
-        rows = written.has_content.nonzero()[:, 0].tolist()
+    def phases(self, domain: Domain, written: Written, rows: torch.Tensor | None = None) -> np.ndarray:
+        """The phase of every token of some samples, by default of those with content."""
+        kept = (written.has_content if rows is None else rows).nonzero()[:, 0].tolist()
         prompts, tokens = self.prompts(domain), written.tokens
-        own = [prompts[row].ids[prompts[row].start : prompts[row].stop] for row in rows]
-        return phases([tokens[row] for row in rows], own)
+        own = [prompts[row].ids[prompts[row].start : prompts[row].stop] for row in kept]
+        return phases([tokens[row] for row in kept], own)
 
     def marked(self, domain: Domain, written: Written, row: int) -> str:
         """One text with its tokens of preamble in (round) and of repetition in [square] brackets, escaped."""
@@ -261,17 +292,17 @@ class Study:
         options = {"batch_size": self.plan.batch_size, "precision": self.precision}
         return attention_pooled(self.reader.model, samples, prompts, **options)
 
+    def _echoes(self, domain: Domain) -> list[list[int]]:
+        length = self.plan.max_new_tokens
+        own = self.reader.tokenizer([f" {text}" for text in domain.texts], add_special_tokens=False)[
+            "input_ids"
+        ]
+        return [(text * length)[:length] for text in own]
+
     def _write(
-        self,
-        domain: Domain,
-        prompts: Sequence[Prompt],
-        seed: int,
-        layers: Sequence[int] | None,
-        *,
-        n_tokens: int | None = None,
-        **options,
-    ) -> Written:
-        layers = tuple(layers or [self.reader.n_layers])
+        self, domain: Domain, prompts: Sequence[Prompt], *, n_tokens: int | None = None, **options
+    ) -> dict[int | str, Written]:
+        layers = tuple(self.layers)
         shards = ShardPlan(
             self.sampling,
             n_tokens or self.plan.max_new_tokens,
@@ -281,7 +312,7 @@ class Study:
             batch_size=self.plan.batch_size,
             precision=self.precision,
         )
-        return write(self.reader, prompts, domain.ids, shards, self.store, seed=seed, **options)
+        return write(self.reader, prompts, domain.ids, shards, self.store, **options)
 
 
 def common(written: Sequence[Written]) -> torch.Tensor:

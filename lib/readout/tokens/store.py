@@ -1,6 +1,6 @@
 """What was written to the items of a domain, in their order, found in the shards of a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,11 +63,14 @@ def write(
     plan: Plan,
     store: Path,
     *,
-    seed: int = 0,
-    given: Sequence[Sequence[int]] | None = None,
+    seeds: Sequence[int] = (),
+    given: Mapping[str, Sequence[Sequence[int]]] | None = None,
     what: str = "generations",
-) -> Written:
-    """The samples of `write_shards`, which makes those that the store lacks."""
-    folder = write_shards(reader, prompts, ids, plan, store, seed=seed, given=given, progress=True, what=what)
-    keys = sample_keys(ids, prompts, seed, given)
-    return Written(open_shards(folder).having(keys), keys)
+) -> dict[int | str, Written]:
+    """The samples of `write_shards`, which makes those that the store lacks, by seed and by name."""
+    given = given or {}
+    options = {"seed": seeds, "given": given, "progress": True, "what": what}
+    shards = open_shards(write_shards(reader, prompts, ids, plan, store, **options))
+    keys: dict[int | str, list[str]] = {seed: sample_keys(ids, prompts, seed) for seed in seeds}
+    keys |= {name: sample_keys(ids, prompts, 0, texts) for name, texts in given.items()}
+    return {kind: Written(shards.having(those), those) for kind, those in keys.items()}

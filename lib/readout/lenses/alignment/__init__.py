@@ -29,6 +29,7 @@ from readout.lenses.alignment.selection import held_out_best
 from readout.lenses.alignment.uncertainty import (
     CkaInterval,
     PermutationTest,
+    cka_combination,
     cka_difference,
     cka_interval,
     half_sample_interval,
@@ -45,6 +46,7 @@ __all__ = [
     "biased_cka",
     "biased_hsic",
     "cka_as_published",
+    "cka_combination",
     "cka_difference",
     "cka_interval",
     "cknna",

@@ -9,7 +9,7 @@ For unrelated features the variance falls as 1/n² and the interval is too wide,
 any alignment is the question of `permutation_test`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,9 +63,7 @@ def cka_interval(
     >>> round(interval.value, 6), round(interval.low, 6), round(interval.high, 6), interval.n
     (1.0, 1.0, 1.0, 12)
     """
-    halves = _half_samples(len(y), n_resamples, level, seed)
-    value = float(debiased_cka(x, y))
-    return _interval(value, _cka_of_halves(x, y, halves), len(x), level)
+    return cka_combination([x], [1.0], y, n_resamples=n_resamples, level=level, seed=seed)
 
 
 def cka_difference(
@@ -86,9 +84,33 @@ def cka_difference(
     >>> cka_difference(x, x, x**2).high
     0.0
     """
+    return cka_combination([x1, x2], [1.0, -1.0], y, n_resamples=n_resamples, level=level, seed=seed)
+
+
+def cka_combination(
+    xs: Sequence[Float[Tensor, "text _"]],
+    weights: Sequence[float],
+    y: Float[Tensor, "text dim"],
+    *,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> CkaInterval:
+    """The sum of `weights[i] * debiased_cka(xs[i], y)`: a mean over decoding seeds, or one mean less another.
+
+    All are computed on the same half-samples of the texts. Interval and errors as `cka_interval`, cost as many of it;
+    ParameterError for another number of weights than of features.
+
+    >>> x = torch.arange(12.0)[:, None]
+    >>> round(cka_combination([x, 2 * x], [0.5, 0.5], x).value, 6)
+    1.0
+    """
+    if len(xs) != len(weights) or not xs:
+        raise ParameterError(f"weights: {len(weights)} for {len(xs)} sets of features; give each its own")
     halves = _half_samples(len(y), n_resamples, level, seed)
-    value = float(debiased_cka(x1, y)) - float(debiased_cka(x2, y))
-    return _interval(value, _cka_of_halves(x1, y, halves) - _cka_of_halves(x2, y, halves), len(y), level)
+    value = sum(w * float(debiased_cka(x, y)) for x, w in zip(xs, weights, strict=True))
+    found = sum(w * _cka_of_halves(x, y, halves) for x, w in zip(xs, weights, strict=True))
+    return _interval(value, found, len(y), level)
 
 
 def half_sample_interval(
