@@ -115,6 +115,13 @@ def test_seed_and_id_decide_the_text_and_more_tokens_only_continue_it():
     assert (first.n_tokens, first.n_content_tokens, first.stop) == (12, 12, "length")
 
 
+def test_prompts_under_one_id_meet_the_same_random_numbers():
+    model, (prompt, *_) = causal(), some_prompts()
+    both = written(model, [prompt, prompt, prompt], ids=["a", "a", "b"])
+    assert both[0] == both[1]
+    assert both[0].tokens != both[2].tokens
+
+
 def test_the_end_token_is_kept_and_ends_the_text():
     model, prompt = causal(), some_prompts()[0]
     free = written(causal(eos_token_id=None), [prompt], sampling=GREEDY)[0].tokens
@@ -133,8 +140,7 @@ def test_what_cannot_be_written_is_refused_before_the_model_runs():
         (TooFewError, "prompts: is empty", [], {}),
         (TextError, "prompts: that of 's0' has no token", [[]], {}),
         (ParameterError, "prompts: that of 's1' has 19 tokens; .* at most 18", [[3], [3] * 19], {}),
-        (ParameterError, "ids: 2 ids, 1 of them different", [[3], [3]], {"ids": ["a", "a"]}),
-        (ParameterError, "ids: 1 ids", [[3], [3]], {"ids": ["a"]}),
+        (ParameterError, "ids: 1 for 2 prompts", [[3], [3]], {"ids": ["a"]}),
         (ParameterError, "max_new_tokens: 0 should be at least 1", [[3]], {"max_new_tokens": 0}),
         (ParameterError, "token id 99", [[99]], {}),
     ]

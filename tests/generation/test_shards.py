@@ -4,6 +4,7 @@ from torch.testing import assert_close
 
 from readout.errors import AssetError, ParameterError, TooFewError
 from readout.generation import shards
+from readout.generation.attention import attention_pooled
 from readout.generation.collect import POOLINGS, SegmentStates
 from readout.generation.forced import read_generated
 from readout.generation.prompts import ask
@@ -141,6 +142,20 @@ def test_seeds_and_what_is_given_share_a_shard_and_are_those_of_separate_runs(re
         assert_close(*pairs, rtol=1e-4, atol=1e-5)
 
 
+def test_the_attention_pooling_is_kept_where_the_plan_asks_for_it(reader, tmp_path):
+    prompts, ids = some_prompts(reader, 3)
+    stored = open_shards(
+        write_shards(reader, prompts, ids, Plan(**(vars(PLAN) | {"attention": True})), tmp_path)
+    )
+    table = stored.table().to_pylist()
+    of_id = dict(zip(ids, prompts, strict=True))
+    samples = [Generated(row["id"], 0, tuple(row["tokens"]), "", "length") for row in table]
+    expected = attention_pooled(reader.model, samples, [of_id[row["id"]].ids for row in table])
+    assert_close(stored.pooled(FINAL, shards.ATTENTION), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ParameterError, match=f"generated_attention/{N_LAYERS}/final was not kept"):
+        open_shards(write_shards(reader, prompts, ids, PLAN, tmp_path)).pooled(FINAL, shards.ATTENTION)
+
+
 def test_only_the_seeds_that_lack_are_written(reader, tmp_path, made):
     prompts, ids = some_prompts(reader, 3)
     write_shards(reader, prompts[:1], ids[:1], PLAN, tmp_path, seed=1)
@@ -162,6 +177,12 @@ def test_what_decides_the_samples_names_the_folder(reader, tmp_path):
     assert len({write_shards(reader, *one, plan, tmp_path) for plan in plans}) == len(plans)
     same = Plan(**(vars(PLAN) | {"shard_size": 1, "precision": "float32"}))
     assert write_shards(reader, *one, same, tmp_path) == write_shards(reader, *one, PLAN, tmp_path)
+
+
+def test_each_prompt_needs_an_id_of_its_own(reader, tmp_path):
+    prompts, _ = some_prompts(reader, 2)
+    with pytest.raises(ParameterError, match="ids: 2 ids, 1 of them different"):
+        write_shards(reader, prompts, ["a", "a"], PLAN, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,8 @@ def attention_pooled(
     >>> attention_pooled(LlamaForCausalLM(LlamaConfig(vocab_size=9, **sizes)), [sample], [[3, 4]]).shape
     torch.Size([1, 4])
     """
-    pool = _AttentionPool(len(samples))
     last = ResidualStream(model).n_layers
-    with _eager(model), _watched(model, pool):
+    with attention_pool(model, len(samples)) as pool:
         read_generated(
             model,
             samples,
@@ -58,11 +57,23 @@ def attention_pooled(
             precision=precision,
             progress=progress,
         )
-    return torch.stack(pool.vectors)
+    return pool.states()
 
 
-class _AttentionPool:
-    def __init__(self, n_texts: int):
+@contextmanager
+def attention_pool(model: PreTrainedModel, n_texts: int) -> Iterator["AttentionPool"]:
+    """A consumer of `read_generated` that pools by attention; inside the `with` the model gives its weights out."""
+    stream = ResidualStream(model)
+    pool = AttentionPool(n_texts, stream.n_layers)
+    with _eager(model), _watched(stream, type(model).__name__, pool):
+        yield pool
+
+
+class AttentionPool:
+    """What `attention_pooled` gives, of the states at the last layer; other layers pass by."""
+
+    def __init__(self, n_texts: int, n_layers: int):
+        self.n_layers = n_layers
         self.vectors: list[Tensor | None] = [None] * n_texts
         self.weights: Float[Tensor, "text head token token"] | None = None
 
@@ -75,6 +86,8 @@ class _AttentionPool:
         rows: Int[Tensor, " text"],
     ) -> None:
         """Takes one batch, whose weights came just before."""
+        if site.layer != self.n_layers:
+            return
         if self.weights is None or self.weights.ndim != 4:
             raise ArchitectureError(
                 "model: its last block gives no attention weights of [text, head, token, token]"
@@ -94,6 +107,10 @@ class _AttentionPool:
             self.vectors[row] = vector
         self.weights = None
 
+    def states(self) -> Float[Tensor, "text dim"]:
+        """One vector a text."""
+        return torch.stack(self.vectors)
+
 
 @contextmanager
 def _eager(model: PreTrainedModel) -> Iterator[None]:
@@ -106,16 +123,14 @@ def _eager(model: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(model: PreTrainedModel, pool: _AttentionPool) -> Iterator[None]:
+def _watched(stream: ResidualStream, name: str, pool: AttentionPool) -> Iterator[None]:
     def keep(module: nn.Module, args: tuple, output: object) -> None:
         pool.weights = output[1] if isinstance(output, tuple) else None
 
-    block = ResidualStream(model).blocks[-1]
+    block = stream.blocks[-1]
     found = [module for module in block.children() if type(module).__name__.endswith("Attention")]
     if len(found) != 1:
-        raise ArchitectureError(
-            f"{type(model).__name__}: looked for one attention in the last block, found {len(found)}"
-        )
+        raise ArchitectureError(f"{name}: looked for one attention in the last block, found {len(found)}")
     hook = found[0].register_forward_hook(keep)
     try:
         yield

@@ -74,6 +74,7 @@ def generate(
     """Samples one continuation of each prompt (token ids, see `chat_ids`), in the order of the prompts.
 
     Several seeds share the pass over the prompt; the samples of the first come first, then those of the next.
+    Prompts under one id meet the same random numbers.
 
     A sample's tokens depend on the model, its prompt, its id, `seed`, `sampling`, `batch_size` and `precision`, not
     on the other samples or seeds; `max_new_tokens` only cuts. (Mixture-of-experts models keep this only as far as their
@@ -85,7 +86,7 @@ def generate(
     torch.
 
     Raises, before the model runs: TooFewError for no prompts or seeds, TextError for an empty prompt, ParameterError
-    for ids that repeat or are of another number, seeds that repeat, numbers below 1, unknown token ids, and a prompt
+    for ids of another number, seeds that repeat, numbers below 1, unknown token ids, and a prompt
     that leaves no room for `max_new_tokens` in the model's context.
 
     >>> from tokenizers import Tokenizer, models
@@ -234,10 +235,8 @@ def _check_prompts(
 ) -> None:
     if not prompts:
         raise TooFewError("prompts: is empty; give at least one")
-    if len(ids) != len(prompts) or len(set(ids)) < len(ids):
-        raise ParameterError(
-            f"ids: {len(ids)} ids, {len(set(ids))} of them different; give each of {len(prompts)} prompts its own"
-        )
+    if len(ids) != len(prompts):
+        raise ParameterError(f"ids: {len(ids)} for {len(prompts)} prompts; give each one")
     room = getattr(model.config.get_text_config(), "max_position_embeddings", float("inf")) - max_new_tokens
     for sample, prompt in zip(ids, prompts, strict=True):
         if not prompt:

@@ -8,6 +8,7 @@ further samples redo none.
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from readout.errors import AssetError, ParameterError
+from readout.generation.attention import attention_pool
 from readout.generation.collect import POOLINGS, Pooled, SegmentStates
 from readout.generation.forced import read_generated
 from readout.generation.prompts import Prompt
@@ -31,6 +33,7 @@ from readout.states import Norm, Site, resolve_precision
 from readout.training.checkpoints import content_address, save_tensors
 
 PLAN = "plan.json"
+ATTENTION = "generated_attention"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Plan:
 
     layers: where prompts and generations are kept pooled (see `Pooled`); None for all.
     token_layers: where the state of every generated token is kept, among `layers`. dtype: what that is stored in.
-    norm: "final" for states after the final norm. shard_size: samples a shard; it changes no sample.
+    norm: "final" for states after the final norm. attention: keep the last layer pooled by attention, too, as
+    `ATTENTION`; for models that give their attention weights out. shard_size: samples a shard; it changes no sample.
     """
 
     sampling: Sampling
@@ -47,6 +51,7 @@ class Plan:
     layers: tuple[int, ...] | None = None
     token_layers: tuple[int, ...] = ()
     norm: Norm = "final"
+    attention: bool = False
     dtype: str = "bfloat16"
     batch_size: int = 32
     precision: str = "float32"
@@ -84,12 +89,16 @@ def write_shards(
 
     A folder may hold more than these prompts, of other seeds too: `Shards.rows` finds a sample by its `sample_key`.
 
-    Raises, before the model runs, what `generate` raises for prompts, ids and seeds, and ParameterError for
-    continuations of another number than the prompts, or too long ones.
+    Raises, before the model runs, what `generate` raises for prompts, ids and seeds, and ParameterError for ids that
+    repeat and continuations of another number than the prompts, or too long ones.
     """
     given = given or {}
     seeds = as_seeds(seed) if isinstance(seed, int) or seed or not given else ()
     _check_prompts(reader.model, [prompt.ids for prompt in prompts], ids, plan.max_new_tokens)
+    if len(set(ids)) < len(ids):
+        raise ParameterError(
+            f"ids: {len(ids)} ids, {len(set(ids))} of them different; give each prompt its own"
+        )
     _check_given(given, len(prompts), plan.max_new_tokens)
     folder = root / content_address(_shared(reader, plan))
     replace_text(folder / PLAN, json.dumps(_shared(reader, plan), indent=1) + "\n")
@@ -162,7 +171,7 @@ class Shards:
         return [places[key] for key in keys]
 
     def pooled(self, site: Site, pooling: str) -> Float[Tensor, "text dim"]:
-        """One vector a text: a pooling of `POOLINGS` at a site. ParameterError for what was not kept."""
+        """One vector a text: one of `POOLINGS` or `ATTENTION` at a site. ParameterError for what was not kept."""
         return torch.cat([self._tensor(shard, f"{pooling}/{_key(site)}") for shard in self.shards])
 
     def states(self, site: Site) -> Float[Tensor, "text token dim"]:
@@ -251,19 +260,22 @@ def _check_given(given: Mapping[str, Sequence[Sequence[int]]], n_prompts: int, m
 def _states(reader: Reader, prompts: list[Prompt], written: list[Generated], plan: Plan) -> dict[str, Tensor]:
     pooled = Pooled([(prompt.start, prompt.stop) for prompt in prompts])
     tokens = SegmentStates(len(written), plan.max_new_tokens, getattr(torch, plan.dtype), plan.token_layers)
-    read_generated(
-        reader.model,
-        written,
-        [prompt.ids for prompt in prompts],
-        [pooled, tokens],
-        norms=(plan.norm,),
-        layers=plan.layers,
-        batch_size=plan.batch_size,
-        precision=plan.precision,
-    )
+    with attention_pool(reader.model, len(written)) if plan.attention else nullcontext() as attention:
+        read_generated(
+            reader.model,
+            written,
+            [prompt.ids for prompt in prompts],
+            [pooled, tokens, *([attention] if attention else [])],
+            norms=(plan.norm,),
+            layers=plan.layers,
+            batch_size=plan.batch_size,
+            precision=plan.precision,
+        )
     vectors = {
         f"{name}/{_key(site)}": pooled.states(site, name) for site in pooled.sites() for name in POOLINGS
     }
+    if attention:
+        vectors[f"{ATTENTION}/{_key(pooled.sites()[-1])}"] = attention.states()
     kept = {f"tokens/{_key(site)}": tokens.states(site) for site in tokens.sites()}
     lengths = torch.tensor([sample.n_tokens for sample in written])
     return vectors | kept | {"mask": torch.arange(plan.max_new_tokens) < lengths[:, None]}

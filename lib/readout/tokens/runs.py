@@ -11,10 +11,10 @@ import pandas as pd
 import torch
 
 from readout.errors import ParameterError
-from readout.generation.attention import attention_pooled
 from readout.generation.prompts import Prompt, ask
-from readout.generation.sample import Generated, generate
+from readout.generation.sample import generate
 from readout.generation.sampling import Sampling
+from readout.generation.shards import ATTENTION
 from readout.generation.shards import Plan as ShardPlan
 from readout.paths import folders, root
 from readout.pipeline.files import replace_text
@@ -201,14 +201,16 @@ class Study:
         Their tokens are those of the phrase and what follows. Every phrase meets the same random numbers.
         """
         model, tokenizer, prompts = self.reader.model, self.reader.tokenizer, self.prompts(domain)
-        after = {}
-        for phrase in phrases:
-            added = tokenizer(f" {phrase}", add_special_tokens=False)["input_ids"]
-            led = [(*p.ids, *b, *added) for p, b in zip(prompts, begun, strict=True)]
-            options = {"sampling": self.sampling, "seed": seed, "max_new_tokens": n_after}
-            options |= {"batch_size": self.plan.batch_size, "precision": self.precision}
-            samples = generate(model, tokenizer, led, ids=domain.ids, **options)
-            after[phrase] = [[*added, *sample.tokens] for sample in samples]
+        added = {p: tokenizer(f" {p}", add_special_tokens=False)["input_ids"] for p in phrases}
+        led = [
+            (*prompt.ids, *b, *added[phrase])
+            for phrase in phrases
+            for prompt, b in zip(prompts, begun, strict=True)
+        ]
+        options = {"sampling": self.sampling, "seed": seed, "max_new_tokens": n_after}
+        options |= {"batch_size": self.plan.batch_size, "precision": self.precision}
+        samples = iter(generate(model, tokenizer, led, ids=domain.ids * len(phrases), **options))
+        after = {phrase: [[*added[phrase], *next(samples).tokens] for _ in prompts] for phrase in phrases}
         return self.read(domain, after, begun=begun, n_tokens=n_after + max(self.phrase_lengths.values()))
 
     def answers(
@@ -224,8 +226,8 @@ class Study:
     ) -> Answers:
         """The states of some samples (by default all with content) beside their targets.
 
-        site: by default the final one. echo: what stands beside the prompts as their echo. attention: pool by the
-        model's attention too, which reads the samples again.
+        site: by default the final one. echo: what stands beside the prompts as their echo. attention: with the final
+        states pooled by the model's attention.
         """
         rows = written.has_content if rows is None else rows
         site = site or self.final
@@ -240,15 +242,15 @@ class Study:
             mask[:, :longest],
             prompts,
             domain.targets[target][rows].double(),
-            self._attended(domain, written)[rows].double() if attention else None,
+            written.pooled(self.final, ATTENTION)[rows].double() if attention else None,
         )
 
     def of_seeds(
         self, domain: Domain, written: Sequence[Written], target: str, rows: torch.Tensor
     ) -> list[Answers]:
-        """`answers` of several decoding seeds on the same items; the first with the attention pooling."""
-        echo, first = self.echo(domain), written[0]
-        return [self.answers(domain, one, target, rows, echo=echo, attention=one is first) for one in written]
+        """`answers` of several decoding seeds on the same items, pooled by attention too and with the echo."""
+        echo = self.echo(domain)
+        return [self.answers(domain, one, target, rows, echo=echo, attention=True) for one in written]
 
     @cached_property
     def phrase_lengths(self) -> dict[str, int]:
@@ -282,16 +284,6 @@ class Study:
         said = (marks[PHASES[p]].format(piece) for piece, p in zip(pieces, found[row], strict=False))
         return repr("".join(said))
 
-    def _attended(self, domain: Domain, written: Written) -> torch.Tensor:
-        columns = (written.table[name] for name in ("id", "seed", "text", "stop"))
-        samples = [
-            Generated(id, int(seed), tuple(tokens), text, stop)
-            for tokens, id, seed, text, stop in zip(written.tokens, *columns, strict=True)
-        ]
-        prompts = [prompt.ids for prompt in self.prompts(domain)]
-        options = {"batch_size": self.plan.batch_size, "precision": self.precision}
-        return attention_pooled(self.reader.model, samples, prompts, **options)
-
     def _echoes(self, domain: Domain) -> list[list[int]]:
         length = self.plan.max_new_tokens
         own = self.reader.tokenizer([f" {text}" for text in domain.texts], add_special_tokens=False)[
@@ -308,6 +300,7 @@ class Study:
             n_tokens or self.plan.max_new_tokens,
             layers=layers,
             token_layers=layers,
+            attention=True,
             dtype="float32",
             batch_size=self.plan.batch_size,
             precision=self.precision,
