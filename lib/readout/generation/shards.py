@@ -43,7 +43,8 @@ class Plan:
     layers: where prompts and generations are kept pooled (see `Pooled`); None for all.
     token_layers: where the state of every generated token is kept, among `layers`. dtype: what that is stored in.
     norm: "final" for states after the final norm. attention: keep the last layer pooled by attention, too, as
-    `ATTENTION`; for models that give their attention weights out. shard_size: samples a shard; it changes no sample.
+    `ATTENTION`; for models that give their attention weights out. shard_size: prompts a shard, each with all that
+    follows it; it changes no sample.
     """
 
     sampling: Sampling
@@ -113,9 +114,8 @@ def write_shards(
         bar.update(n_samples - n_missing)
         for missing in sorted(set(lacking.values()) - {()}, key=str):
             alike = [row for row in order if lacking[row] == missing]
-            n_rows = max(1, plan.shard_size // len(missing))
-            for start in range(0, len(alike), n_rows):
-                rows = alike[start : start + n_rows]
+            for start in range(0, len(alike), plan.shard_size):
+                rows = alike[start : start + plan.shard_size]
                 keys = {kind: [kinds[kind][row] for row in rows] for kind in missing}
                 continued = {kind: [given[kind][row] for row in rows] for kind in missing if kind in given}
                 texts = [prompts[row] for row in rows], [ids[row] for row in rows]
