@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from readout.report.readme import STAGES
+
 ROOT = Path(__file__).resolve().parents[1]
-STAGES = ("entropy_study", "train_scorers", "probe", "patch", "dynamics")
 STEPS = {
     "setup": ["make", "setup"],
     "tiny": ["make", "repro", f"STAGE={' '.join(f'{stage}@tiny' for stage in STAGES)}"],

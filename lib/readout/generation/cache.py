@@ -8,8 +8,37 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from readout.states.stream import _position_ids, base_model
+
+ROOM = 32
+"""Tokens that a store of keys or values has to spare when it is made anew."""
+
+
+class GrowingLayer(DynamicLayer):
+    """Keys and values with room behind them: transformers' own layer copies all of them for every token written."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        """Put new states behind those that are there; returns all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.stores: dict[str, Tensor] = {}
+        self.keys = self._longer("keys", self.keys, key_states)
+        self.values = self._longer("values", self.values, value_states)
+        return self.keys, self.values
+
+    def _longer(self, name: str, old: Tensor, new: Tensor) -> Tensor:
+        used = old.shape[-2] if old.numel() else 0
+        total, store = used + new.shape[-2], self.stores.get(name)
+        # Rows that were selected lie elsewhere than the store they come from.
+        if store is None or store.shape[-2] < total or store.data_ptr() != old.data_ptr():
+            store = new.new_empty(*new.shape[:-2], total + ROOM, new.shape[-1])
+            if used:
+                store[..., :used, :] = old
+            self.stores[name] = store
+        store[..., used:total, :] = new
+        return store[..., :total, :]
 
 
 @dataclass
@@ -39,7 +68,9 @@ class Begun:
     ) -> tuple["Begun", Float[Tensor, "text kept out"]]:
         """Read the beginnings; what the model gives out for them (logits with a head, else states) comes too."""
         empty = torch.zeros(len(mask), 0, dtype=torch.bool, device=model.device)
-        begun = cls(model, empty, DynamicCache(config=model.config))
+        cache = DynamicCache(config=model.config)
+        cache.layers = [GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+        begun = cls(model, empty, cache)
         return begun, begun.go_on(ids, mask, **options)
 
     def go_on(

@@ -29,6 +29,9 @@ from readout.tokens.phases import PHASES
 from readout.tokens.pools import segment_means
 from readout.tokens.runs import CONTROLS, RECALL, Study
 
+FEWEST_OF_HALVES = 8
+"""Texts whose halves still have the four that debiased CKA needs."""
+
 
 def gain(
     answers: Sequence[Answers],
@@ -219,9 +222,8 @@ def _between_seeds(answers: Sequence[Answers], **resampling) -> dict[str, float]
 
 def _mixing(answers: Sequence[Answers], **resampling) -> dict[str, dict[str, float] | None]:
     """Uniform mixtures against the best of their parts: thirds, eighths, decoding seeds."""
-    shortest = min(int(one.mask.sum(dim=1).min()) for one in answers)
     parts = {"B-mix3": 3, "B-mix-rec": 8}
-    found = {name: _against_best_part(answers, k, **resampling) for name, k in parts.items() if k <= shortest}
+    found = {name: _against_best_part(answers, k, **resampling) for name, k in parts.items()}
     if len(answers) > 1:
         means = [MEAN(one) for one in answers]
         best = max(means, key=lambda x: _mean_score([x], answers[0].aim))
@@ -231,15 +233,19 @@ def _mixing(answers: Sequence[Answers], **resampling) -> dict[str, dict[str, flo
 
 
 def _against_best_part(answers: Sequence[Answers], k: int, **resampling) -> dict[str, float] | None:
-    """The uniform mixture of k parts less the part that is best on average over seeds."""
-    parts = {id(one): segment_means(one.tokens, one.mask, k) for one in answers}
+    """The uniform mixture of k parts less the best part on average over seeds; of texts with k tokens in each."""
+    rows = torch.stack([one.mask.sum(dim=1) >= k for one in answers]).all(dim=0).nonzero()[:, 0].numpy()
+    if len(rows) < FEWEST_OF_HALVES:
+        return None
+    long = [one.take(rows) for one in answers]
+    parts = {id(one): segment_means(one.tokens, one.mask, k) for one in long}
     try:
-        scores = [_mean_score([parts[id(one)][i] for one in answers], answers[0].aim) for i in range(k)]
+        scores = [_mean_score([parts[id(one)][i] for one in long], long[0].aim) for i in range(k)]
     except DegenerateError:
         return None
     best = int(np.argmax(scores))
     mixture, part = (lambda one: parts[id(one)].mean(dim=0)), (lambda one: parts[id(one)][best])
-    return gain(answers, mixture, part, **resampling)
+    return gain(long, mixture, part, **resampling)
 
 
 def _first_quarter(answers: Answers) -> Tensor:
