@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from readout.authorship.vectors import TokenVectors, content_flags, read_vectors
+from readout.authorship.vectors import TokenVectors, content_flags, read_exits, read_vectors
 from readout.errors import ParameterError
 from readout.states import Site
 
@@ -49,7 +49,7 @@ def test_long_texts_are_cut_and_counted():
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_early_exit_is_the_final_norm_and_the_head_on_an_inner_layer(layer):
     encoder = encoder_of(tiny("modernbert"), head=True)
-    vectors = read_vectors(encoder, tokenizer(), TEXTS, exit_layer=layer)
+    vectors = read_exits(encoder, tokenizer(), TEXTS, [3, layer])[1]
     model, inner = encoder.backbone, []
     place = model.layers[layer - 1] if layer else model.embeddings
     hook = place.register_forward_hook(
@@ -64,7 +64,7 @@ def test_early_exit_is_the_final_norm_and_the_head_on_an_inner_layer(layer):
 
 def test_early_exit_of_a_mix_is_refused():
     with pytest.raises(ParameterError, match="exit_layer: 1, but this encoder mixes"):
-        read_vectors(encoder_of(mixed=True), tokenizer(), TEXTS, exit_layer=1)
+        read_exits(encoder_of(mixed=True), tokenizer(), TEXTS, [1])
 
 
 def test_padded_tokens_hold_the_texts_in_the_order_asked_for():

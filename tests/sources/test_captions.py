@@ -89,9 +89,10 @@ def test_a_draw_follows_the_seed_and_its_start_is_that_of_a_smaller_one(assets):
     assert captions(3, seed=3, wording="long")["id"][:] == whole
 
 
-def test_captions_get_shorter_word_by_word(assets):
+def test_captions_get_shorter_word_by_word(assets, capsys):
     pairs = captions(wording="long")
     cut = shortened(pairs, 4)
+    assert capsys.readouterr().err == ""  # no progress bar of the library's own in a notebook
     assert "red apple, also called" in cut["text"][:]
     assert shortened(pairs, 99)["text"][:] == pairs["text"][:]
     assert cut.column_names == pairs.column_names

