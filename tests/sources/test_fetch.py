@@ -172,7 +172,7 @@ def stop_in_the_middle(project, environment, stop):
         assert ran.poll() is None, ran.stderr.read()
         time.sleep(0.02)
     stop(ran.pid)
-    ran.communicate(timeout=30)
+    ran.communicate(timeout=120)
     return ran.returncode
 
 
@@ -202,7 +202,7 @@ def test_a_second_fetch_waits_for_the_first(small, environment):
         )
         assert ran.stderr.readline() == "another fetch is running: waiting for it\n"
         assert not (small.assets / "packages").exists()
-    assert "small: fetching (1 MB, MIT)" in ran.communicate(timeout=30)[1]
+    assert "small: fetching (1 MB, MIT)" in ran.communicate(timeout=120)[1]
     assert ran.returncode == 0
 
 
